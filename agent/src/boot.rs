@@ -29,8 +29,8 @@ use volvox_system::{SystemClock, netns, sysctl::Sysctl};
 use crate::{
     config::{Config, LbMode, NoBackendResponse},
     datapath::{Datapath, DatapathConfig, MapSizes},
-    node_address::{self, Wanted, Ways, is_reachable},
-    node_information::{self, Wanted as WantedPrefixes},
+    node_address::{self, Expected, Ways, is_reachable},
+    node_information::{self, Expected as ExpectedPrefixes},
     node_name::node_name,
     ports::{Directories, DiskFiles, cluster::Access, files::Look, hold_bpf, manifests::Manifests},
 };
@@ -59,7 +59,7 @@ pub struct Boot {
     pub node: NodeNumbers,
     /// Prefixes that are to be heard from the cluster before new pods can come, and those of an
     /// earlier life, should nobody answer.
-    pub awaited: Option<(WantedPrefixes, Option<Pools>)>,
+    pub awaited: Option<(ExpectedPrefixes, Option<Pools>)>,
     /// The directory of manifests, if there is one, and what it says.
     pub manifests: Option<(Manifests, Vec<Manifest>)>,
     /// Phases that have ended.
@@ -147,19 +147,19 @@ impl Boot {
         let (own, lasting) = node_address(config, &kernel, before.address)?;
         let known = Pools { ipv4: before.ipv4_range, ipv6: before.ipv6_range };
         let heard = node_information::heard();
-        let wanted = match heard {
+        let expected = match heard {
             Some(_) => None,
-            None => WantedPrefixes::of(config, known)?,
+            None => ExpectedPrefixes::of(config, known)?,
         };
         let said = heard.unwrap_or_default();
-        let node = number(config, &disk.found, &kernel, &before, (said, wanted), own);
+        let node = number(config, &disk.found, &kernel, &before, (said, expected), own);
         // Half of it would be taken for all by the next start.
-        if wanted.is_none() {
-            let kept = (&disk.node, &disk.copy);
-            save_node(&disk.directories, kept, (&before, &node, lasting), &mut problems);
+        if expected.is_none() {
+            let persisted = (&disk.node, &disk.copy);
+            save_node(&disk.directories, persisted, (&before, &node, lasting), &mut problems);
             datapath.set_router(node.router, Default::default())?;
         }
-        let awaited = wanted.map(|wanted| (wanted, copy));
+        let awaited = expected.map(|expected| (expected, copy));
         Ok(Self {
             directories: disk.directories,
             bpf_root,
@@ -374,10 +374,10 @@ fn node_address(
     kernel: &KernelSnapshot,
     before: Addresses,
 ) -> anyhow::Result<(Addresses, Addresses)> {
-    let wanted = Wanted { ipv4: config.ipv4_node, ipv6: config.ipv6_node };
+    let expected = Expected { ipv4: config.ipv4_node, ipv6: config.ipv6_node };
     let links: Vec<&Link> = own_links(&kernel.links).collect();
     let ways = Ways::read()?;
-    let own = node_address::choose(wanted, before, &links, &ways)?;
+    let own = node_address::choose(expected, before, &links, &ways)?;
     Ok((own, ways.lasting(own, before)))
 }
 
@@ -388,14 +388,15 @@ fn number(
     found: &Found,
     kernel: &KernelSnapshot,
     before: &NodeState,
-    (said, awaited): (Pools, Option<WantedPrefixes>),
+    (said, awaited): (Pools, Option<ExpectedPrefixes>),
     own: Addresses,
 ) -> NodeNumbers {
     let node_ipv4 = own.ipv4.unwrap_or(Ipv4Addr::LOCALHOST);
     let (known4, known6) = (before.ipv4_range.or(said.ipv4), before.ipv6_range.or(said.ipv6));
     let kept4 = known4.filter(|_| config.ipv4_range == crate::config::Range::Auto);
     let kept6 = known6.filter(|_| config.ipv6_range == crate::config::Range::Auto);
-    let (later4, later6) = awaited.map_or((false, false), |wanted| (wanted.ipv4, wanted.ipv6));
+    let (later4, later6) =
+        awaited.map_or((false, false), |expected| (expected.ipv4, expected.ipv6));
     let ipv4_range = (config.enable_ipv4 && !later4)
         .then(|| kept4.unwrap_or_else(|| config.ipv4_range.or_auto(node_ipv4)));
     let ipv6_range = (config.enable_ipv6 && !later6)
@@ -412,15 +413,18 @@ fn number(
     let held: Addresses = held.filter(is_reachable).collect();
     let ipv4 = match ipv4_range {
         Some(range) => {
-            let kept = before.router.ipv4.or(held.ipv4).filter(|address| range.contains(address));
-            kept.or_else(|| range.hosts().find(|address| !taken.contains(&IpAddr::V4(*address))))
+            let persisted =
+                before.router.ipv4.or(held.ipv4).filter(|address| range.contains(address));
+            persisted
+                .or_else(|| range.hosts().find(|address| !taken.contains(&IpAddr::V4(*address))))
         }
         None => held.ipv4.filter(|_| later4),
     };
     let ipv6 = match ipv6_range {
         Some(range) => {
-            let kept = before.router.ipv6.or(held.ipv6).filter(|address| range.contains(address));
-            kept.or_else(|| first_ipv6(range, &taken))
+            let persisted =
+                before.router.ipv6.or(held.ipv6).filter(|address| range.contains(address));
+            persisted.or_else(|| first_ipv6(range, &taken))
         }
         None => held.ipv6.filter(|_| later6),
     };
@@ -437,7 +441,7 @@ fn first_ipv6(range: Ipv6Net, taken: &BTreeSet<IpAddr>) -> Option<Ipv6Addr> {
 /// Writes what the next run is to know, and its copy, where they say something else.
 fn save_node(
     directories: &Directories,
-    (kept, copied): (&Stored<NodeState>, &Stored<NodeCopy>),
+    (persisted, copied): (&Stored<NodeState>, &Stored<NodeCopy>),
     (before, node, lasting): (&NodeState, &NodeNumbers, Addresses),
     problems: &mut Vec<String>,
 ) {
@@ -450,8 +454,8 @@ fn save_node(
         ..before.clone()
     };
     let mut ops = Vec::new();
-    if kept.value.as_ref() != Some(&state) {
-        ops.push(NodeState::SLOTS.save(&state, kept.generation.wrapping_add(1)));
+    if persisted.value.as_ref() != Some(&state) {
+        ops.push(NodeState::SLOTS.save(&state, persisted.generation.wrapping_add(1)));
     }
     let copy = NodeCopy { node: node_name(), state };
     if copied.value.as_ref() != Some(&copy) {

@@ -120,27 +120,27 @@ impl KernelPort {
                     move |place| Timed::of(|| stepper.settle(place, &pace))
                 },
             )?,
-            scrub: Workers::start_batching("kernel-scrub", UNDER_WAY, move |wanted: Vec<_>| {
-                let all: Vec<_> = wanted.iter().copied().flat_map(Addresses::iter).collect();
-                let work = || vec![conntrack::scrub(&scrub.maps, &all).map(drop); wanted.len()];
+            scrub: Workers::start_batching("kernel-scrub", UNDER_WAY, move |desired: Vec<_>| {
+                let all: Vec<_> = desired.iter().copied().flat_map(Addresses::iter).collect();
+                let work = || vec![conntrack::scrub(&scrub.maps, &all).map(drop); desired.len()];
                 timed(work)
             })?,
             collect: Workers::start_batching(
                 "kernel-collect",
                 UNDER_WAY,
-                move |wanted: Vec<Families>| {
-                    let families = wanted.iter().copied().fold(Families::NONE, Families::union);
+                move |desired: Vec<Families>| {
+                    let families = desired.iter().copied().fold(Families::NONE, Families::union);
                     let sweep = || {
                         let connections = conntrack::collect(&collect.maps, families)?;
                         let translations = nat::collect(&collect.maps, families)?;
                         let fill = collect.writes().tallies.flows();
                         Ok(KernelOutcome::Collected { connections, translations, fill })
                     };
-                    timed(|| vec![sweep(); wanted.len()])
+                    timed(|| vec![sweep(); desired.len()])
                 },
             )?,
-            load: Workers::start_batching("kernel-load", UNDER_WAY, move |wanted: Vec<()>| {
-                timed(|| vec![load.load(); wanted.len()])
+            load: Workers::start_batching("kernel-load", UNDER_WAY, move |desired: Vec<()>| {
+                timed(|| vec![load.load(); desired.len()])
             })?,
             pace,
         };

@@ -61,7 +61,7 @@ impl Gateway {
         &self,
         look: impl FnOnce(&NodeSupervisor) -> T + Send + 'static,
     ) -> Result<T, GatewayError> {
-        let (tell, told) = oneshot::channel();
+        let (tell, reported) = oneshot::channel();
         // Whoever asked may be gone by then; nobody needs the answer in that case.
         let errand: Errand =
             Box::new(move |node_supervisor| drop(tell.send(look(node_supervisor))));
@@ -69,7 +69,7 @@ impl Gateway {
             mpsc::error::TrySendError::Full(_) => GatewayError::Busy,
             mpsc::error::TrySendError::Closed(_) => GatewayError::Down,
         })?;
-        match tokio::time::timeout(PATIENCE + PATIENCE_EXTRA, told).await {
+        match tokio::time::timeout(PATIENCE + PATIENCE_EXTRA, reported).await {
             Ok(answer) => answer.map_err(|_| GatewayError::Down),
             Err(_) => Err(GatewayError::Hung),
         }

@@ -1,7 +1,7 @@
 //! One heap for all threads.
 //!
 //! What one thread reads (a state file, a dump of a map) another one keeps or frees. With a heap
-//! for each thread, as glibc gives them, what is freed is not to be had where memory is wanted
+//! for each thread, as glibc gives them, what is freed is not to be had where memory is desired
 //! next: a restart of 1,000 endpoints took a sixth more.
 
 /// Has every thread allocate from one heap. Call before there are threads.

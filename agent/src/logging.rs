@@ -20,7 +20,7 @@ use crate::{
 
 static STDERR: OnceLock<Lines<Stderr>> = OnceLock::new();
 
-/// Environment variable that overrides the level, a module at a time if wanted:
+/// Environment variable that overrides the level, a module at a time if desired:
 /// `info,volvox_agent::ports=debug`.
 const FILTER_VARIABLE: &str = "VOLVOX_LOG";
 
@@ -85,9 +85,9 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
+    struct Retained(Arc<Mutex<Vec<u8>>>);
 
-    impl io::Write for Kept {
+    impl io::Write for Retained {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().extend_from_slice(bytes);
             Ok(bytes.len())
@@ -99,15 +99,15 @@ mod tests {
     }
 
     fn logged(format: LogFormat) -> String {
-        let kept = Kept::default();
-        let writer = kept.clone();
+        let retained = Retained::default();
+        let writer = retained.clone();
         let filter = EnvFilter::default().add_directive(LevelFilter::INFO.into());
         let subscriber = subscriber(filter, format, false, move || writer.clone());
         with_default(subscriber, || {
             tracing::info!(endpoint = 7, "endpoint is ready");
             tracing::debug!("too fine");
         });
-        String::from_utf8(kept.0.lock().unwrap().clone()).unwrap()
+        String::from_utf8(retained.0.lock().unwrap().clone()).unwrap()
     }
 
     #[test]

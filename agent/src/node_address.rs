@@ -13,7 +13,7 @@ use crate::config::NodeAddress;
 
 /// What the flags say.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
+pub struct Expected {
     /// `--ipv4-node`.
     pub ipv4: NodeAddress<Ipv4Addr>,
     /// `--ipv6-node`.
@@ -64,13 +64,13 @@ fn list(own: &[IpAddr]) -> String {
 
 /// The node's address of each family. `links` are neither pods' nor an agent's.
 pub fn choose(
-    wanted: Wanted,
+    expected: Expected,
     before: Addresses,
     links: &[&Link],
     ways: &Ways,
 ) -> Result<Addresses, NodeAddressError> {
-    let ipv4 = [wanted.ipv4.given().map(IpAddr::from), before.ipv4.map(IpAddr::from)];
-    let ipv6 = [wanted.ipv6.given().map(IpAddr::from), before.ipv6.map(IpAddr::from)];
+    let ipv4 = [expected.ipv4.given().map(IpAddr::from), before.ipv4.map(IpAddr::from)];
+    let ipv6 = [expected.ipv6.given().map(IpAddr::from), before.ipv6.map(IpAddr::from)];
     let ipv4 = of_family("ipv4-node", true, ipv4, links, ways)?;
     let ipv6 = of_family("ipv6-node", false, ipv6, links, ways)?;
     Ok(ipv4.into_iter().chain(ipv6).collect())

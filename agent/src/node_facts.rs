@@ -12,7 +12,7 @@ use volvox_system::netlink::Socket;
 use crate::{
     boot::{own_links, own_mtu},
     config::Config,
-    node_address::{self, Wanted, Ways},
+    node_address::{self, Expected, Ways},
 };
 
 /// Whoever takes an address away may be about to give it back: DHCP clients do so when they are
@@ -21,7 +21,7 @@ const GRACE: Duration = Duration::from_millis(400);
 
 /// Follows what the kernel says of the node.
 pub struct FactsWatch {
-    wanted: Wanted,
+    expected: Expected,
     /// `--mtu`, if it says anything.
     mtu: Option<u32>,
     now: NodeFacts,
@@ -31,7 +31,7 @@ impl FactsWatch {
     /// From what was read at start.
     pub fn new(config: &Config, addresses: Addresses, mtu: u32) -> Self {
         Self {
-            wanted: Wanted { ipv4: config.ipv4_node, ipv6: config.ipv6_node },
+            expected: Expected { ipv4: config.ipv4_node, ipv6: config.ipv6_node },
             mtu: (config.mtu != 0).then_some(config.mtu),
             now: NodeFacts { addresses, mtu, trouble: None },
         }
@@ -59,10 +59,10 @@ impl FactsWatch {
 
     /// Netlink is asked on a thread that may wait.
     async fn read(&self) -> Option<NodeFacts> {
-        let (wanted, mtu, before) = (self.wanted, self.mtu, self.now.clone());
+        let (expected, mtu, before) = (self.expected, self.mtu, self.now.clone());
         let read = tokio::task::spawn_blocking(move || {
             let links = Socket::open()?.links()?;
-            Ok::<_, anyhow::Error>(facts(wanted, mtu, &before, (&links, &Ways::read()?)))
+            Ok::<_, anyhow::Error>(facts(expected, mtu, &before, (&links, &Ways::read()?)))
         });
         match read.await {
             Ok(Ok(facts)) => Some(facts),
@@ -81,28 +81,28 @@ impl FactsWatch {
 /// What is true of a node with these interfaces. One that has lost its last address keeps it, and says
 /// so: nobody else is told that it is nowhere.
 fn facts(
-    wanted: Wanted,
+    expected: Expected,
     mtu: Option<u32>,
     before: &NodeFacts,
     (links, ways): (&BTreeMap<u32, Link>, &Ways),
 ) -> NodeFacts {
     let own: Vec<&Link> = own_links(links).collect();
     let mtu = mtu.unwrap_or_else(|| own_mtu(links));
-    let kept = before.addresses;
-    let found = match node_address::choose(wanted, kept, &own, ways) {
+    let retained = before.addresses;
+    let found = match node_address::choose(expected, retained, &own, ways) {
         Ok(found) => found,
         Err(error) => {
-            return NodeFacts { addresses: kept, mtu, trouble: Some(error.to_string()) };
+            return NodeFacts { addresses: retained, mtu, trouble: Some(error.to_string()) };
         }
     };
-    if let Some(lost) = kept.iter().next()
+    if let Some(lost) = retained.iter().next()
         && found.iter().next().is_none()
     {
         let trouble = format!(
             "the node's address {lost} is on no interface, and there is no other one: others do not \
              reach it; give it one"
         );
-        return NodeFacts { addresses: kept, mtu, trouble: Some(trouble) };
+        return NodeFacts { addresses: retained, mtu, trouble: Some(trouble) };
     }
     NodeFacts { addresses: found, mtu, trouble: None }
 }
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use crate::config::NodeAddress;
 
-    const AUTO: Wanted = Wanted { ipv4: NodeAddress::Auto, ipv6: NodeAddress::Auto };
+    const AUTO: Expected = Expected { ipv4: NodeAddress::Auto, ipv6: NodeAddress::Auto };
 
     fn link(ifindex: u32, mtu: u32, addresses: &[&str]) -> (u32, Link) {
         let addresses = addresses.iter().map(|it| it.parse().unwrap()).collect();
@@ -120,10 +120,10 @@ mod tests {
         (ifindex, Link { ifindex, name, up: true, mtu, addresses, ..Link::default() })
     }
 
-    fn now(wanted: Wanted, before: &str, links: &[(u32, Link)]) -> NodeFacts {
+    fn now(expected: Expected, before: &str, links: &[(u32, Link)]) -> NodeFacts {
         let before = [before.parse().unwrap()].into_iter().collect();
         let before = NodeFacts { addresses: before, mtu: 1500, trouble: None };
-        facts(wanted, None, &before, (&links.iter().cloned().collect(), &Ways::default()))
+        facts(expected, None, &before, (&links.iter().cloned().collect(), &Ways::default()))
     }
 
     #[test]
@@ -156,7 +156,7 @@ mod tests {
     fn what_a_flag_names_stays_also_while_it_is_gone() {
         let given = NodeAddress::Given("192.0.2.1".parse().unwrap());
         let fixed =
-            now(Wanted { ipv4: given, ..AUTO }, "192.0.2.1", &[link(2, 1500, &["192.0.2.7/24"])]);
+            now(Expected { ipv4: given, ..AUTO }, "192.0.2.1", &[link(2, 1500, &["192.0.2.7/24"])]);
         assert_eq!(fixed.addresses.iter().next().unwrap().to_string(), "192.0.2.1");
         assert!(fixed.trouble.unwrap().contains("--ipv4-node=192.0.2.1"));
     }

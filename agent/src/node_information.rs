@@ -41,17 +41,17 @@ const HEARD: &str = "VOLVOX_HEARD_POD_CIDRS";
 
 /// Which prefixes the cluster is to say, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct Expected {
     mode: IpamMode,
     /// Whether its Node need not say any: nobody told the agent that it does.
     optional: bool,
-    /// Whether that of IPv4 is wanted.
+    /// Whether that of IPv4 is expected.
     pub ipv4: bool,
     /// Whether that of IPv6 is.
     pub ipv6: bool,
 }
 
-impl Wanted {
+impl Expected {
     /// What neither flags nor the run before say; `None` if that is all.
     pub fn of(config: &Config, known: Pools) -> anyhow::Result<Option<Self>> {
         let given = config.ipam.map(IpamMode::from);
@@ -130,18 +130,18 @@ pub fn begin_anew(heard: Pools) -> anyhow::Error {
 /// which is good enough if nobody can be asked. `tell` hears what is waited for.
 pub async fn hear(
     config: &Config,
-    (wanted, copy): (Wanted, Option<Pools>),
+    (expected, copy): (Expected, Option<Pools>),
     publish: &PublishSettings,
     mut tell: impl FnMut(String),
 ) -> anyhow::Result<Pools> {
     let access = Access::of(config).context("a cluster is named")?;
     let mut connection = Connection::new(access.clone());
     let (mut pause, mut patience, mut tries) = (PAUSE, PATIENCE, 0_u32);
-    let (node, mode) = (&publish.node_name, wanted.mode);
+    let (node, mode) = (&publish.node_name, expected.mode);
     loop {
-        let asked = timeout(patience, ask(&connection, wanted, config, publish)).await;
+        let asked = timeout(patience, ask(&connection, expected, config, publish)).await;
         let why = match asked {
-            Ok(Ok(PodCidrs { pools, problems })) => match wanted.lacks(pools) {
+            Ok(Ok(PodCidrs { pools, problems })) => match expected.lacks(pools) {
                 None => return Ok(pools),
                 Some(lacks) => {
                     let problems = problems.iter().map(|problem| format!("; {problem}"));
@@ -170,7 +170,7 @@ pub async fn hear(
 
 async fn ask(
     connection: &Connection,
-    Wanted { mode, optional, .. }: Wanted,
+    Expected { mode, optional, .. }: Expected,
     config: &Config,
     publish: &PublishSettings,
 ) -> Result<PodCidrs, ClusterError> {
@@ -219,60 +219,60 @@ mod tests {
 
     use super::*;
 
-    fn wanted(flags: &[&str], known: Pools) -> Option<Wanted> {
+    fn expected(flags: &[&str], known: Pools) -> Option<Expected> {
         let all = ["volvox-agent", "--k8s-api-server=http://127.0.0.1:1"];
         let all = all.iter().chain(flags).map(|flag| OsString::from(*flag));
-        Wanted::of(&crate::config::load(all, |_| None).unwrap().config, known).unwrap()
+        Expected::of(&crate::config::load(all, |_| None).unwrap().config, known).unwrap()
     }
 
     #[test]
     fn the_cluster_is_asked_for_what_neither_flags_nor_an_earlier_life_say() {
         let nothing = Pools::default();
         let (mode, optional) = (IpamMode::ClusterPool, false);
-        let both = Some(Wanted { mode, optional, ipv4: true, ipv6: true });
-        assert_eq!(wanted(&["--ipam=cluster-pool"], nothing), both);
+        let both = Some(Expected { mode, optional, ipv4: true, ipv6: true });
+        assert_eq!(expected(&["--ipam=cluster-pool"], nothing), both);
         let mode = IpamMode::Kubernetes;
-        let ipv4 = Some(Wanted { mode, optional, ipv4: true, ipv6: false });
-        assert_eq!(wanted(&["--k8s-require-ipv4-pod-cidr"], nothing), ipv4);
-        assert_eq!(wanted(&["--ipam=kubernetes", "--enable-ipv6=false"], nothing), ipv4);
-        assert_eq!(wanted(&["--ipam=kubernetes", "--ipv6-range=fd00::/96"], nothing), ipv4);
+        let ipv4 = Some(Expected { mode, optional, ipv4: true, ipv6: false });
+        assert_eq!(expected(&["--k8s-require-ipv4-pod-cidr"], nothing), ipv4);
+        assert_eq!(expected(&["--ipam=kubernetes", "--enable-ipv6=false"], nothing), ipv4);
+        assert_eq!(expected(&["--ipam=kubernetes", "--ipv6-range=fd00::/96"], nothing), ipv4);
         let known = Pools { ipv4: None, ipv6: "fd00::/96".parse().ok() };
-        assert_eq!(wanted(&["--ipam=kubernetes"], known), ipv4);
+        assert_eq!(expected(&["--ipam=kubernetes"], known), ipv4);
         let known = Pools { ipv4: "10.1.0.0/24".parse().ok(), ..known };
-        assert_eq!(wanted(&["--ipam=kubernetes"], known), None);
-        assert_eq!(wanted(&[], known), None);
+        assert_eq!(expected(&["--ipam=kubernetes"], known), None);
+        assert_eq!(expected(&[], known), None);
     }
 
     #[test]
     fn who_was_told_nothing_takes_what_the_node_says() {
-        let all = wanted(&[], Pools::default()).unwrap();
+        let all = expected(&[], Pools::default()).unwrap();
         assert!(all.optional && all.ipv4 && all.ipv6);
         assert_eq!(all.lacks(Pools::default()), None);
         assert_eq!(
-            wanted(&["--ipv4-range=10.1.0.0/24", "--enable-ipv6=false"], Pools::default()),
+            expected(&["--ipv4-range=10.1.0.0/24", "--enable-ipv6=false"], Pools::default()),
             None
         );
         // Without a cluster there is nobody to ask.
         let alone = crate::config::load([OsString::from("volvox-agent")], |_| None).unwrap().config;
         let alone = Config { enable_k8s: false, ..alone };
-        assert_eq!(Wanted::of(&alone, Pools::default()).unwrap(), None);
+        assert_eq!(Expected::of(&alone, Pools::default()).unwrap(), None);
     }
 
     #[test]
     fn what_is_missing_is_named_with_its_remedy() {
         let (mode, optional) = (IpamMode::Kubernetes, false);
-        let wanted = Wanted { mode, optional, ipv4: true, ipv6: true };
-        assert!(wanted.lacks(Pools::default()).unwrap().contains("--ipv4-range"));
+        let expected = Expected { mode, optional, ipv4: true, ipv6: true };
+        assert!(expected.lacks(Pools::default()).unwrap().contains("--ipv4-range"));
         let ipv4 = Pools { ipv4: "10.1.0.0/24".parse().ok(), ipv6: None };
-        assert!(wanted.lacks(ipv4).unwrap().contains("--enable-ipv6=false"));
-        assert_eq!(Wanted { ipv6: false, ..wanted }.lacks(ipv4), None);
+        assert!(expected.lacks(ipv4).unwrap().contains("--enable-ipv6=false"));
+        assert_eq!(Expected { ipv6: false, ..expected }.lacks(ipv4), None);
     }
 
     #[test]
     fn without_a_cluster_it_is_said_where_prefixes_can_come_from() {
         let config = Config { ipam: Some(crate::config::Ipam::Kubernetes), ..Config::defaults() };
         let config = Config { enable_k8s: false, ..config };
-        let error = Wanted::of(&config, Pools::default()).unwrap_err().to_string();
+        let error = Expected::of(&config, Pools::default()).unwrap_err().to_string();
         assert!(
             error.contains("--k8s-kubeconfig-path") && error.contains("--ipv4-range"),
             "{error}"

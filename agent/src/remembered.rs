@@ -60,28 +60,32 @@ impl Remembered {
     }
 
     /// Whether they are others than those of whom it was kept.
-    fn differs(&self, kept: &Self) -> bool {
+    fn differs(&self, persisted: &Self) -> bool {
         let uid = |of: &Self| of.server.as_ref().map(|it| it.uid.clone());
         let cluster = |of: &Self| of.store.map(|it| (it.cluster, it.term));
-        (uid(self), cluster(self)) != (uid(kept), cluster(kept))
+        (uid(self), cluster(self)) != (uid(persisted), cluster(persisted))
     }
 }
 
 /// Keeps who they are, as long as the agent lives.
-pub async fn remember(node_supervisor: NodeSupervisor, disk: Rc<DiskPort>, mut kept: Remembered) {
+pub async fn remember(
+    node_supervisor: NodeSupervisor,
+    disk: Rc<DiskPort>,
+    mut persisted: Remembered,
+) {
     if node_supervisor.cluster.is_none() && node_supervisor.kvstore.is_none() {
         return;
     }
     let mut written = Instant::now();
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
-        let now = look(&node_supervisor, &kept).await;
-        let is_old = written.elapsed() >= KEPT_FOR && now != kept;
-        if !is_old && !now.differs(&kept) {
+        let now = look(&node_supervisor, &persisted).await;
+        let is_old = written.elapsed() >= KEPT_FOR && now != persisted;
+        if !is_old && !now.differs(&persisted) {
             continue;
         }
         let Ok(bytes) = serde_json::to_vec(&now) else { continue };
-        (kept, written) = (now, Instant::now());
+        (persisted, written) = (now, Instant::now());
         let path = Path::new("lib").join(FILE);
         let done = Reply::to(|answer| {
             if let Ok(Err(error)) = answer {
@@ -93,7 +97,7 @@ pub async fn remember(node_supervisor: NodeSupervisor, disk: Rc<DiskPort>, mut k
 }
 
 /// Who they are now; those who have not answered are who they were.
-async fn look(node_supervisor: &NodeSupervisor, kept: &Remembered) -> Remembered {
+async fn look(node_supervisor: &NodeSupervisor, persisted: &Remembered) -> Remembered {
     let what = "who the other sides are";
     let (server, session) = node_supervisor.host.outside(what, || {
         let ask = |it| node_supervisor.host.ask(it, PATIENCE, what, ClusterMsg::Server);
@@ -103,7 +107,7 @@ async fn look(node_supervisor: &NodeSupervisor, kept: &Remembered) -> Remembered
         };
         (server, node_supervisor.kvstore.as_ref().map(ask))
     });
-    let mut now = kept.clone();
+    let mut now = persisted.clone();
     if let Some(server) = server
         && let Ok(view) = server.await
     {
@@ -130,9 +134,9 @@ mod tests {
         assert_eq!(Remembered::read(&path), Remembered::default());
         let server = KnownServer { uid: "u".to_owned(), version: "7".to_owned() };
         let store = StoreHeader { cluster: 1, term: 2, revision: Revision(3) };
-        let kept = Remembered { server: Some(server), store: Some(store) };
-        fs::write(&path, serde_json::to_vec(&kept).unwrap()).unwrap();
-        assert_eq!(Remembered::read(&path), kept);
+        let persisted = Remembered { server: Some(server), store: Some(store) };
+        fs::write(&path, serde_json::to_vec(&persisted).unwrap()).unwrap();
+        assert_eq!(Remembered::read(&path), persisted);
         fs::write(&path, "{\"server\": 7").unwrap();
         assert_eq!(Remembered::read(&path), Remembered::default());
     }

@@ -56,7 +56,7 @@ const EMBEDDED_FILE: &str = "kvstore.redb";
 /// How long one wait for the cluster is shown; then it begins anew.
 const HEAR_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 /// Which prefixes are to be heard, and what is taken if nobody answers.
-type Awaited = (node_information::Wanted, Option<Pools>);
+type Awaited = (node_information::Expected, Option<Pools>);
 /// How long restoring may keep new endpoints waiting.
 const OPEN_PATIENCE: Duration = Duration::from_secs(600);
 /// How long programs at the node's devices may keep new endpoints waiting.

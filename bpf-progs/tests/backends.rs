@@ -163,10 +163,10 @@ fn quarantined_backends_serve_where_there_is_no_other() {
         world.slots(&[], &[5, 6]);
         assert_eq!(world.all(1000), [5, 6].into());
         // Whoever has one keeps it when others are back.
-        let kept = world.udp(1000);
+        let retained = world.udp(1000);
         world.slots(&[1, 2], &[5, 6]);
-        assert_eq!(world.udp(1000), kept);
-        assert!([5, 6].contains(&kept));
+        assert_eq!(world.udp(1000), retained);
+        assert!([5, 6].contains(&retained));
     }
 }
 

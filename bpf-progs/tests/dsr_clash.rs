@@ -89,7 +89,7 @@ impl Client {
         match by {
             By::Own | By::Balancer => plain(self.at(by)),
             By::Other(_) | By::BalancerElsewhere if self.protocol == UDP || flags & SYN != 0 => {
-                told(plain((self.near, 8080)), self.at(by).into())
+                reported(plain((self.near, 8080)), self.at(by).into())
             }
             _ => plain((self.near, 8080)),
         }
@@ -201,7 +201,7 @@ fn what_asks_another_node_meanwhile_goes_back_to_it() {
                 let back = client.frame((client.far, 5000), client.at(By::Other(2)), SYN);
                 assert_eq!(
                     got.frame,
-                    forwarded(blanked(told(back, asked))),
+                    forwarded(blanked(reported(back, asked))),
                     "{client:?} after {first:?}"
                 );
                 client.hears(&mut world, 5000, ACK, first);
@@ -361,7 +361,7 @@ fn a_moved_connection_leaves_a_port_that_the_client_uses_himself() {
         let port = client.heard(&mut world, By::Own, SYN);
         world.node.untrack(client.connection(port), TupleFlags::IN);
         let asked = client.at(By::Other(1)).into();
-        world.got(&told(client.frame((client.far, port), (client.near, 8080), SYN), asked));
+        world.got(&reported(client.frame((client.far, port), (client.near, 8080), SYN), asked));
         let next = client.heard(&mut world, By::Own, ACK);
         assert!(next != port && next != 5000, "{next}");
         client.hears(&mut world, next, ACK, By::Own);

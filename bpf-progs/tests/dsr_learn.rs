@@ -41,8 +41,12 @@ fn a_backend_answers_as_the_port_of_the_node_that_was_asked() {
             (tcp(far, near, 5000, 8080, SYN), tcp(near, far, 8080, 5000, SYN | ACK)),
             (udp(far, near, 5000, 8080), udp(near, far, 8080, 5000)),
         ] {
-            let heard = world.got(&told(sealed(question.clone()), asked));
-            assert_eq!(heard, told(delivered(sealed(question), &world.a), asked), "it is left in");
+            let heard = world.got(&reported(sealed(question.clone()), asked));
+            assert_eq!(
+                heard,
+                reported(delivered(sealed(question), &world.a), asked),
+                "it is left in"
+            );
             let (action, frame) = answer(&mut world, answered);
             let ends = ends_of(&frame);
             assert_eq!((action, ends.from, ends.to.0), (REDIRECT, (asked.ip(), PORT), far));
@@ -68,7 +72,7 @@ fn a_backend_answers_as_a_service_of_the_cluster() {
         let id = backend_id(own);
         let balanced = LbRow { flags: LbFlags::LOAD_BALANCER, ..random_service(SERVICE + 1) };
         world.node.service(asked, UDP, balanced, &[id]);
-        world.got(&told(sealed(udp(far, near, 5000, 8080)), asked));
+        world.got(&reported(sealed(udp(far, near, 5000, 8080)), asked));
         let (_, frame) = answer(&mut world, udp(near, far, 8080, 5000));
         assert_eq!(frame, forwarded(sealed(udp(asked.ip(), far, 80, 5000))));
     }
@@ -93,7 +97,7 @@ fn nobody_chooses_what_answers_seem_to_come_from() {
         .enumerate()
         {
             let sport = 5000 + number as u16;
-            world.got(&told(sealed(udp(far, near, sport, 8080)), forged));
+            world.got(&reported(sealed(udp(far, near, sport, 8080)), forged));
             let plain = sealed(udp(near, far, 8080, sport));
             assert_eq!(answer(&mut world, plain.clone()), (OK, plain), "{forged}");
         }
@@ -107,7 +111,7 @@ fn a_damaged_option_is_nothing() {
         let asked = SocketAddr::from((other_node(own), PORT));
         let (kind, length) = if own.is_ipv4() { (34, 35) } else { (56, 57) };
         for (sport, at, value) in [(5000, kind, 0x1c), (5001, length, 4)] {
-            let mut frame = told(sealed(udp(far, near, sport, 8080)), asked);
+            let mut frame = reported(sealed(udp(far, near, sport, 8080)), asked);
             frame[at] = value;
             world.got(&frame);
             let plain = sealed(udp(near, far, 8080, sport));
@@ -121,7 +125,7 @@ fn switched_off_an_option_is_nothing() {
     let mut world = world(Features::default());
     for (near, own, far) in world.families() {
         let asked = SocketAddr::from((other_node(own), PORT));
-        world.got(&told(sealed(udp(far, near, 5000, 8080)), asked));
+        world.got(&reported(sealed(udp(far, near, 5000, 8080)), asked));
         let plain = sealed(udp(near, far, 8080, 5000));
         assert_eq!(answer(&mut world, plain.clone()), (OK, plain));
     }
@@ -133,7 +137,7 @@ fn a_client_hears_of_errors_as_of_what_he_asked_and_the_backend_of_its_answers()
     let a = world.a;
     for (near, own, far) in world.families() {
         let asked = SocketAddr::from((other_node(own), PORT));
-        let question = told(sealed(udp(far, near, 5000, 8080)), asked);
+        let question = reported(sealed(udp(far, near, 5000, 8080)), asked);
         world.got(&question);
         let got = world.node.send(&a, &sealed(unreachable(near, far, &question)));
         assert_eq!(got.action, REDIRECT, "{:?}", world.node.drops());

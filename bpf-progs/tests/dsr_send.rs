@@ -51,7 +51,7 @@ fn the_backend_hears_the_client_and_what_he_asked() {
         for flags in [SYN, SYN] {
             let got = world.got(&sealed(tcp(far, own, 5000, PORT, flags)));
             let plain = forwarded(sealed(tcp(far, there, 5000, 8080, flags)));
-            assert_eq!(got, told(plain, asked));
+            assert_eq!(got, reported(plain, asked));
         }
         for flags in [ACK, FIN | ACK] {
             let got = world.got(&sealed(tcp(far, own, 5000, PORT, flags)));
@@ -59,7 +59,7 @@ fn the_backend_hears_the_client_and_what_he_asked() {
         }
         for _ in 0..2 {
             let got = world.got(&sealed(udp(far, own, 5000, PORT)));
-            assert_eq!(got, told(forwarded(sealed(udp(far, there, 5000, 8080))), asked));
+            assert_eq!(got, reported(forwarded(sealed(udp(far, there, 5000, 8080))), asked));
         }
         let row = entry(&mut world, (far, 5000), UDP).unwrap();
         assert_eq!(row.flags, CtFlags::DSR | CtFlags::NODE_PORT);
@@ -110,7 +110,7 @@ fn it_goes_by_the_overlay_where_that_leads_to_the_node() {
         let up = world.up;
         let got = world.node.receive(&up, &sealed(udp(far, own, 5000, PORT)));
         assert_eq!((got.action, got.mark), (REDIRECT, 0x0400), "{:?}", world.node.drops());
-        assert_eq!(got.frame, told(sealed(udp(far, there, 5000, 8080)), (own, PORT).into()));
+        assert_eq!(got.frame, reported(sealed(udp(far, there, 5000, 8080)), (own, PORT).into()));
     }
 }
 
@@ -141,7 +141,10 @@ fn the_node_stands_in_where_the_backends_cannot_be_told() {
         }
         world.node.ipcache(far, bits, 1 << 24 | 5);
         let got = world.got(&sealed(udp(far, own, 50_005, PORT)));
-        assert_eq!(got, told(forwarded(sealed(udp(far, there, 50_005, 8080))), (own, PORT).into()));
+        assert_eq!(
+            got,
+            reported(forwarded(sealed(udp(far, there, 50_005, 8080))), (own, PORT).into())
+        );
         world.node.ipcache(far, bits, if own.is_ipv4() { 9 } else { 10 });
     }
     assert_eq!(world.node.drops(), [].into());
@@ -166,7 +169,7 @@ fn where_the_option_has_no_room_the_node_stands_in_and_keeps_to_it() {
         let fits = long((far, 50_001), (own, PORT), 1500 - option);
         let got = world.got(&sealed(fits));
         let plain = sealed(long((far, 50_001), (there, 8080), 1500 - option));
-        assert_eq!(got, told(forwarded(plain), (own, PORT).into()));
+        assert_eq!(got, reported(forwarded(plain), (own, PORT).into()));
         let whole = world.got(&sealed(long((far, 50_001), (own, PORT), 1500)));
         let plain = sealed(long((far, 50_001), (there, 8080), 1500));
         assert_eq!(whole, forwarded(plain), "the backend's node knows by now");
@@ -210,7 +213,7 @@ fn for_what_the_backends_node_sends_back_the_node_stands_in() {
                 })
             };
             assert!(is_told(&world.got(&says(SYN))));
-            let got = world.got(&blanked(told(says(SYN), asked)));
+            let got = world.got(&blanked(reported(says(SYN), asked)));
             let mut plain = got.clone();
             plain.drain(if own.is_ipv4() { 34..42 } else { 54..78 });
             let ends = ends_of(&plain);
@@ -245,12 +248,12 @@ fn what_only_seems_to_be_sent_back_changes_nothing() {
                 })
             };
             world.got(&says(SYN));
-            let mut forged = blanked(told(says(flags), asked));
+            let mut forged = blanked(reported(says(flags), asked));
             forged[option] = 0x1f;
             world.got(&forged);
             if protocol == TCP {
                 world.got(&says(ACK));
-                world.got(&blanked(told(says(SYN), asked)));
+                world.got(&blanked(reported(says(SYN), asked)));
             }
             let row = entry(&mut world, (far, 50_001), protocol).unwrap();
             assert_eq!(row.flags & CtFlags::DSR, CtFlags::DSR);

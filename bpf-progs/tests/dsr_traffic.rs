@@ -36,7 +36,7 @@ fn bits(address: IpAddr) -> u8 {
 }
 
 /// A client, the node that it asks, and the one that has the backend.
-struct Town {
+struct Network {
     client: Namespace,
     asked: Node,
     serving: Node,
@@ -81,7 +81,7 @@ fn join_overlay(node: &mut Node) {
     attach(node, 1, FROM_OVERLAY, "overlay0", TcAttachType::Ingress);
 }
 
-impl Town {
+impl Network {
     fn new(overlay: bool) -> Self {
         let client = Namespace::new();
         let path = client.path.clone();
@@ -188,43 +188,43 @@ fn live_between() {
 
 #[test]
 fn a_pod_of_another_node_answers_the_client_itself() {
-    let mut town = Town::new(false);
-    town.speak();
+    let mut network = Network::new(false);
+    network.speak();
 }
 
 #[test]
 fn it_does_so_where_the_client_is_heard_by_the_overlay() {
-    let mut town = Town::new(true);
-    town.speak();
+    let mut network = Network::new(true);
+    network.speak();
 }
 
 #[test]
 fn what_is_too_long_is_answered_by_the_asked_node() {
-    let town = Town::new(false);
-    for (near, own, client) in town.families() {
+    let network = Network::new(false);
+    for (near, own, client) in network.families() {
         let headers = if own.is_ipv4() { 28 } else { 48 };
-        let asking = town.client.run(move || udp_socket((client, 0).into()));
-        let answering = town.pod.1.run(move || udp_socket((near, 8080).into()));
+        let asking = network.client.run(move || udp_socket((client, 0).into()));
+        let answering = network.pod.1.run(move || udp_socket((near, 8080).into()));
         for bytes in [1500 - headers, 1] {
             assert_eq!(ask(&asking, (own, PORT).into(), &answering, bytes), own);
         }
-        let asking = town.client.run(move || udp_socket((client, 0).into()));
+        let asking = network.client.run(move || udp_socket((client, 0).into()));
         for bytes in [1, 1500 - headers] {
             assert_eq!(ask(&asking, (own, PORT).into(), &answering, bytes), client);
         }
     }
-    drop(town.places);
+    drop(network.places);
 }
 
 /// Connects the client to a service: his end, and the pod's.
 fn connected(
-    town: &Town,
+    network: &Network,
     service: (IpAddr, u16),
     listener: &TcpListener,
 ) -> (TcpStream, TcpStream) {
     let service = service.into();
     let connect = move || TcpStream::connect_timeout(&service, PATIENCE).unwrap();
-    let asking = town.client.run(connect);
+    let asking = network.client.run(connect);
     let (answering, _) = listener.accept().unwrap();
     (asking, answering)
 }
@@ -240,20 +240,20 @@ fn says(from: &mut TcpStream, to: &mut TcpStream) {
 /// One port of the client's speaks with both nodes at once; the backend of both is one. The second connection
 /// is heard as another port of his if it asks the backend's node, else as the node that it asks: by the overlay
 /// as its router.
-fn one_port(town: &Town, overlay: bool) {
+fn one_port(network: &Network, overlay: bool) {
     let mut port = 5000;
-    for (near, first, client) in town.families() {
+    for (near, first, client) in network.families() {
         let second = at(2)[usize::from(first.is_ipv6())];
         let router = if first.is_ipv4() { ROUTER.0.into() } else { IpAddr::from(ROUTER.1) };
         let node = if overlay { router } else { first };
         for (order, heard) in [([first, second], client), ([second, first], node)] {
             port += 1;
-            let listener = town.pod.1.run(move || TcpListener::bind((near, 8080)).unwrap());
-            town.client.run(move || {
+            let listener = network.pod.1.run(move || TcpListener::bind((near, 8080)).unwrap());
+            network.client.run(move || {
                 let range = "/proc/sys/net/ipv4/ip_local_port_range";
                 std::fs::write(range, format!("{port} {port}")).unwrap();
             });
-            let mut streams = order.map(|asked| connected(town, (asked, PORT), &listener));
+            let mut streams = order.map(|asked| connected(network, (asked, PORT), &listener));
             let peers = streams.each_ref().map(|(_, answering)| answering.peer_addr().unwrap());
             assert_eq!(peers[0], (client, port).into());
             assert_eq!(peers[1].ip(), heard);
@@ -265,8 +265,8 @@ fn one_port(town: &Town, overlay: bool) {
                     says(answering, asking);
                 }
             }
-            let answering = town.pod.1.run(move || udp_socket((near, 8080).into()));
-            let asking = town.client.run(move || udp_socket((client, port).into()));
+            let answering = network.pod.1.run(move || udp_socket((near, 8080).into()));
+            let asking = network.client.run(move || udp_socket((client, port).into()));
             for _ in 0..3 {
                 assert_eq!(ask(&asking, (order[0], PORT).into(), &answering, 1), client);
                 assert_eq!(ask(&asking, (order[1], PORT).into(), &answering, 1), heard);
@@ -278,55 +278,55 @@ fn one_port(town: &Town, overlay: bool) {
 #[test]
 fn a_port_that_speaks_with_two_nodes_has_two_connections() {
     for overlay in [false, true] {
-        let mut town = Town::new(overlay);
-        one_port(&town, overlay);
-        assert_eq!(town.asked.drops(), [].into());
-        assert_eq!(town.serving.drops(), [].into());
+        let mut network = Network::new(overlay);
+        one_port(&network, overlay);
+        assert_eq!(network.asked.drops(), [].into());
+        assert_eq!(network.serving.drops(), [].into());
     }
 }
 
 /// Checks whether the pod hears what the client says to the node that he asks, from a port of his.
-fn hears(town: &Town, wanted: bool, (near, own, client): (IpAddr, IpAddr, IpAddr)) -> u16 {
-    let hearing = town.pod.1.run(move || udp_socket((near, 8080).into()));
-    let patience = if wanted { PATIENCE } else { Duration::from_millis(400) };
+fn hears(network: &Network, expected: bool, (near, own, client): (IpAddr, IpAddr, IpAddr)) -> u16 {
+    let hearing = network.pod.1.run(move || udp_socket((near, 8080).into()));
+    let patience = if expected { PATIENCE } else { Duration::from_millis(400) };
     hearing.set_read_timeout(Some(patience)).unwrap();
-    let asking = town.client.run(move || udp_socket((client, 0).into()));
+    let asking = network.client.run(move || udp_socket((client, 0).into()));
     asking.send_to(b"hello", (own, PORT)).unwrap();
-    assert_eq!(heard(&hearing), wanted, "from {client} by {own}");
+    assert_eq!(heard(&hearing), expected, "from {client} by {own}");
     asking.local_addr().unwrap().port()
 }
 
 #[test]
 fn policy_sees_the_client_as_the_pods_node_knows_him() {
-    let mut town = Town::new(true);
-    let (pod, subnet) = (town.pod.0, 1 << 24 | 5);
-    for all in town.families() {
+    let mut network = Network::new(true);
+    let (pod, subnet) = (network.pod.0, 1 << 24 | 5);
+    for all in network.families() {
         let client = all.2;
         // The first packet waits for neighbours to be found.
-        hears(&town, true, all);
-        town.serving.rules(&pod, &[allowed(PolicyKey::any(Direction::Ingress, subnet))]);
-        hears(&town, false, all);
-        town.serving.ipcache(client, bits(client), subnet);
-        hears(&town, true, all);
+        hears(&network, true, all);
+        network.serving.rules(&pod, &[allowed(PolicyKey::any(Direction::Ingress, subnet))]);
+        hears(&network, false, all);
+        network.serving.ipcache(client, bits(client), subnet);
+        hears(&network, true, all);
         // Nobody is an endpoint because a node says that he is outside.
-        town.serving.ipcache(client, bits(client), 777);
-        town.serving.rules(&pod, &[allowed(PolicyKey::any(Direction::Ingress, 777))]);
-        hears(&town, false, all);
-        town.serving.rules(&pod, &[everything(Direction::Ingress)]);
+        network.serving.ipcache(client, bits(client), 777);
+        network.serving.rules(&pod, &[allowed(PolicyKey::any(Direction::Ingress, 777))]);
+        hears(&network, false, all);
+        network.serving.rules(&pod, &[everything(Direction::Ingress)]);
     }
-    assert_eq!(town.serving.drops(), [(133, 4)].into());
+    assert_eq!(network.serving.drops(), [(133, 4)].into());
 }
 
 #[test]
 fn what_is_no_node_of_ours_says_nothing_by_the_overlay() {
-    let mut town = Town::new(true);
-    for all in town.families() {
+    let mut network = Network::new(true);
+    for all in network.families() {
         let (near, _, client) = all;
         for (identity, is_node) in [(6, true), (777, false)] {
-            town.serving.ipcache(at(1)[0], 32, identity);
-            let opener = (client, hears(&town, is_node, all));
+            network.serving.ipcache(at(1)[0], 32, identity);
+            let opener = (client, hears(&network, is_node, all));
             let connection = Connection { opener, other: (near, 8080), protocol: UDP };
-            let row = town.serving.tracked(connection, TupleFlags::IN);
+            let row = network.serving.tracked(connection, TupleFlags::IN);
             let is_told = row.is_some_and(|row| row.flags & CtFlags::DSR != 0);
             assert_eq!(is_told, is_node, "{identity}");
         }

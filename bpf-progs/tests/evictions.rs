@@ -159,7 +159,13 @@ impl Open {
     }
 
     /// A flow to an endpoint here of which another node has told what the client asked. Each datagram tells.
-    fn told(&mut self, name: &str, protocol: u8, ends: [(IpAddr, u16); 2], asked: (IpAddr, u16)) {
+    fn reported(
+        &mut self,
+        name: &str,
+        protocol: u8,
+        ends: [(IpAddr, u16); 2],
+        asked: (IpAddr, u16),
+    ) {
         let [source, pod] = ends;
         let name = format!("{name}, {protocol}, {} to {}", source.0, pod.0);
         let forth = |flags| {
@@ -167,7 +173,7 @@ impl Open {
             let is_told = protocol == UDP || flags == SYN;
             Step {
                 from: From::Wire,
-                frame: if is_told { told(plain, asked.into()) } else { plain },
+                frame: if is_told { reported(plain, asked.into()) } else { plain },
             }
         };
         let from = From::Pod(self.world.a);
@@ -319,7 +325,12 @@ fn flows_that_backends_answer_directly() {
         for protocol in [TCP, UDP] {
             open.one_way("by this node", protocol, [(far, HIGH), (own, NODE_PORT)]);
             open.flow("node port here", protocol, From::Wire, [(far, HIGH), (own, NODE_PORT + 1)]);
-            open.told("by another node", protocol, [(far, HIGH), (near, PORT)], (own, NODE_PORT));
+            open.reported(
+                "by another node",
+                protocol,
+                [(far, HIGH), (near, PORT)],
+                (own, NODE_PORT),
+            );
         }
     }
     let faults = open.faults();

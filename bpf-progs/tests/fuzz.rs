@@ -6,7 +6,7 @@
 mod common;
 
 use common::fuzz::{
-    self, At, CLIENT, Hook, JAILED, OPEN, Oracle, Runner, SERVER, Seen, Shot, Town,
+    self, At, CLIENT, Hook, JAILED, Network, OPEN, Oracle, Runner, SERVER, Seen, Shot,
 };
 use common::*;
 use std::net::IpAddr;
@@ -29,26 +29,26 @@ fn frames_do_what_they_may() {
 }
 
 /// Takes a check away by its row, and looks whether the oracle sees it.
-fn sees(fault: &str, change: impl FnOnce(&mut Node, &Town)) {
+fn sees(fault: &str, change: impl FnOnce(&mut Node, &Network)) {
     let report = fuzz::run_changed(Features::default(), 2, FEWER, change);
     assert!(report.kinds().contains(fault), "{fault} is not among {}", report.text());
 }
 
 #[test]
 fn the_oracle_sees_a_policy_that_is_open() {
-    sees("an endpoint's policy does not let it send this", |node, town| {
+    sees("an endpoint's policy does not let it send this", |node, network| {
         let both = [Direction::Egress, Direction::Ingress].map(everything);
-        node.rules(&town.pods[JAILED], &both);
+        node.rules(&network.pods[JAILED], &both);
     });
-    sees("an endpoint's policy does not let it hear this", |node, town| {
-        node.rules(&town.pods[SERVER], &[everything(Direction::Ingress)]);
+    sees("an endpoint's policy does not let it hear this", |node, network| {
+        node.rules(&network.pods[SERVER], &[everything(Direction::Ingress)]);
     });
 }
 
 #[test]
 fn the_oracle_sees_a_forged_source() {
-    sees("an endpoint has another's address", |node, town| {
-        let row = town.pods[OPEN].config();
+    sees("an endpoint has another's address", |node, network| {
+        let row = network.pods[OPEN].config();
         node.configure(ConfigRow { flags: row.flags & !ConfigFlags::SOURCE_CHECK, ..row });
     });
 }
@@ -63,11 +63,11 @@ fn the_oracle_sees_an_endpoint_that_speaks_as_a_node() {
 
 #[test]
 fn the_oracle_sees_a_stranger_in_the_overlay() {
-    sees("somebody who is no node speaks by the overlay", |node, town| {
-        node.ipcache(town.strangers[0], 32, 6);
+    sees("somebody who is no node speaks by the overlay", |node, network| {
+        node.ipcache(network.strangers[0], 32, 6);
     });
-    sees("a node speaks for what lives behind another one", |node, town| {
-        for it in &town.known {
+    sees("a node speaks for what lives behind another one", |node, network| {
+        for it in &network.known {
             node.ipcache(it.address, if it.address.is_ipv4() { 32 } else { 128 }, it.identity);
         }
     });
@@ -75,7 +75,9 @@ fn the_oracle_sees_a_stranger_in_the_overlay() {
 
 #[test]
 fn the_oracle_sees_an_endpoints_address_on_the_wire() {
-    sees("an endpoint's own address is on the wire", |node, town| node.device(town.up.row(0)));
+    sees("an endpoint's own address is on the wire", |node, network| {
+        node.device(network.up.row(0))
+    });
 }
 
 fn passed(hook: Hook, action: u32, mark: u32, frame: Vec<u8>) -> fuzz::Way {
@@ -90,9 +92,10 @@ fn handed(frame: &[u8], to: &Endpoint) -> Vec<u8> {
 /// What passed once, before there were checks.
 #[test]
 fn the_oracle_sees_what_was_wrong_once() {
-    let town = Runner::new(Features::default()).town;
-    let mut oracle = Oracle::new(town.clone());
-    let [open, server, client, jailed] = [OPEN, SERVER, CLIENT, JAILED].map(|nth| town.pods[nth]);
+    let network = Runner::new(Features::default()).network;
+    let mut oracle = Oracle::new(network.clone());
+    let [open, server, client, jailed] =
+        [OPEN, SERVER, CLIENT, JAILED].map(|nth| network.pods[nth]);
     let mut judge = |pod: usize, action, mark, sent: &[u8], now: Vec<u8>| {
         let shot = Shot { at: At::Pod(pod), frame: sent.to_vec(), is_plain: false };
         oracle.judge(&shot, &passed(Hook::FromContainer, action, mark, now)).1
@@ -104,12 +107,12 @@ fn the_oracle_sees_what_was_wrong_once() {
     for (from, to) in [(client.v4(), server.v4()), (client.v6(), server.v6())] {
         let asked = udp(from, to, 5000, 80);
         assert_eq!(judge(CLIENT, REDIRECT, 0, &asked, handed(&asked, &server)), None);
-        let told = unreachable(jailed.ip(from), from, &asked);
-        let fault = judge(JAILED, REDIRECT, 0, &told, handed(&told, &client));
+        let reported = unreachable(jailed.ip(from), from, &asked);
+        let fault = judge(JAILED, REDIRECT, 0, &reported, handed(&reported, &client));
         assert_eq!(fault, Some("an endpoint's policy does not let it send this"));
         let true_one = unreachable(to, from, &asked);
         assert_eq!(judge(SERVER, REDIRECT, 0, &true_one, handed(&true_one, &client)), None);
-        let own: IpAddr = town.up.ip(from);
+        let own: IpAddr = network.up.ip(from);
         let coat = udp(open.ip(from), own, 5000, fuzz::TUNNEL_PORT);
         let mark = open.identity << 16 | 0x0f00;
         assert_eq!(

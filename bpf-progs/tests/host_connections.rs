@@ -91,8 +91,8 @@ fn an_answer_of_the_node_permits_nothing() {
             world.next_second();
         }
         let connection = Connection { opener: (own, HIGH), other: (far, 5000), protocol: TCP };
-        let kept = world.node.tracked(connection, TupleFlags::OUT).expect("its port is kept");
-        assert_eq!(kept.flags & CtFlags::ANSWERS, CtFlags::ANSWERS);
+        let retained = world.node.tracked(connection, TupleFlags::OUT).expect("its port is kept");
+        assert_eq!(retained.flags & CtFlags::ANSWERS, CtFlags::ANSWERS);
         let shut = [everything(OUT)];
         world.node.host_rules(&shut);
         assert_eq!(hears(&mut world, tcp(far, own, 5000, HIGH, ACK)), Some(133));

@@ -78,13 +78,13 @@ fn outer_packets_of_the_overlay_pass_and_nothing_else_at_their_port() {
     let mut world = world();
     for (_, own, far) in world.families() {
         let (into, out) = (sealed(udp(far, own, 5000, 8472)), sealed(udp(own, far, 5000, 8472)));
-        for (tunnel_ifindex, port, wanted) in
+        for (tunnel_ifindex, port, expected) in
             [(0, 8472, Some(133)), (7, 0, Some(133)), (7, 8473, Some(133)), (7, 8472, None)]
         {
             let tunnel_port = Be16::new(port);
             world.node.node(NodeRow { tunnel_ifindex, tunnel_port, ..NodeRow::default() });
-            assert_eq!(hears(&mut world, &into), wanted);
-            assert_eq!(sends(&mut world, 0, &out), wanted);
+            assert_eq!(hears(&mut world, &into), expected);
+            assert_eq!(sends(&mut world, 0, &out), expected);
         }
         let other = sealed(tcp(far, own, 5000, 8472, SYN));
         assert_eq!(hears(&mut world, &other), Some(133));

@@ -135,11 +135,11 @@ fn the_ipcache_tells_who_the_other_end_is() {
                 world.node.ipcache(far, bits, identity);
             }
             for other in [outside, 777] {
-                let wanted = if other == identity { None } else { Some(133) };
+                let expected = if other == identity { None } else { Some(133) };
                 world.node.host_rules(&[allowed(PolicyKey::any(IN, other))]);
-                assert_eq!(hears(&mut world, udp(far, own, 5000, 22)), wanted, "{identity}");
+                assert_eq!(hears(&mut world, udp(far, own, 5000, 22)), expected, "{identity}");
                 world.node.host_rules(&[allowed(PolicyKey::any(OUT, other))]);
-                assert_eq!(sends(&mut world, udp(own, far, 6000, 22)), wanted, "{identity}");
+                assert_eq!(sends(&mut world, udp(own, far, 6000, 22)), expected, "{identity}");
             }
         }
     }

@@ -18,17 +18,17 @@ const IN: Direction = Direction::Ingress;
 const OUT: Direction = Direction::Egress;
 
 /// A node with a pod, another node behind the overlay, and a client outside.
-struct Town {
+struct Network {
     world: World,
     /// Of the node's own namespace.
     here: Namespace,
 }
 
-impl Town {
+impl Network {
     fn new(rows: &[(PolicyKey, PolicyRow)]) -> Self {
-        let mut town = Self::unguarded();
-        town.world.node.host_rules(rows);
-        town
+        let mut network = Self::unguarded();
+        network.world.node.host_rules(rows);
+        network
     }
 
     /// The same, before the node has a policy.
@@ -60,10 +60,10 @@ impl Town {
     }
 
     /// Checks whether one place's datagram reaches a port of another.
-    fn reaches(&self, from: (&Namespace, IpAddr), to: (&Namespace, SocketAddr), wanted: bool) {
+    fn reaches(&self, from: (&Namespace, IpAddr), to: (&Namespace, SocketAddr), expected: bool) {
         let (here, at) = (from.1, to.1);
         let hearing = to.0.run(move || udp_socket(at));
-        let patience = if wanted { PATIENCE } else { Duration::from_millis(300) };
+        let patience = if expected { PATIENCE } else { Duration::from_millis(300) };
         hearing.set_read_timeout(Some(patience)).unwrap();
         let asking = from.0.run(move || udp_socket((here, 0).into()));
         // A node's own policy refuses it at once.
@@ -74,7 +74,7 @@ impl Town {
                 false
             }
         };
-        assert_eq!(got, wanted, "from {here} to {at}");
+        assert_eq!(got, expected, "from {here} to {at}");
     }
 }
 
@@ -84,100 +84,100 @@ fn ports(direction: Direction, port: u16) -> [(PolicyKey, PolicyRow); 2] {
 
 #[test]
 fn the_node_hears_one_port_of_everybody() {
-    let mut town = Town::new(&ports(IN, 8080));
-    let (pod, near) = (&town.world.pod.1, town.world.pod.0);
+    let mut network = Network::new(&ports(IN, 8080));
+    let (pod, near) = (&network.world.pod.1, network.world.pod.0);
     let gateway = [GATEWAY.0.into(), IpAddr::from(GATEWAY.1)];
-    town.world.reach(PEERS[0], &gateway);
+    network.world.reach(PEERS[0], &gateway);
     for gate in gateway {
         let up: IpAddr = if gate.is_ipv4() { UPLINK.0.into() } else { UPLINK.1.into() };
-        let client = Town::client(gate);
+        let client = Network::client(gate);
         let elsewhere = peer(PEERS[0], gate);
         for (place, from, own) in [
-            (&town.world.other, client, up),
+            (&network.world.other, client, up),
             (pod, near.ip(gate), gate),
-            (&town.world.other, elsewhere, gate),
+            (&network.world.other, elsewhere, gate),
         ] {
-            town.reaches((place, from), (&town.here, (own, 8080).into()), true);
-            town.reaches((place, from), (&town.here, (own, 8081).into()), false);
-            let listener = town.here.run(move || TcpListener::bind((own, 8080)).unwrap());
+            network.reaches((place, from), (&network.here, (own, 8080).into()), true);
+            network.reaches((place, from), (&network.here, (own, 8081).into()), false);
+            let listener = network.here.run(move || TcpListener::bind((own, 8080)).unwrap());
             if from != elsewhere {
                 stream(place, (own, 8080).into(), listener);
             }
         }
     }
-    let drops = town.world.node.drops();
+    let drops = network.world.node.drops();
     assert_eq!(drops.keys().copied().collect::<Vec<_>>(), [133], "{drops:?}");
 }
 
 #[test]
 fn the_node_speaks_to_one_port_of_everybody() {
-    let mut town = Town::new(&ports(OUT, 8080));
-    let (pod, near) = (&town.world.pod.1, town.world.pod.0);
-    town.route_by_overlay(PEERS[0]);
+    let mut network = Network::new(&ports(OUT, 8080));
+    let (pod, near) = (&network.world.pod.1, network.world.pod.0);
+    network.route_by_overlay(PEERS[0]);
     let gateway = [GATEWAY.0.into(), IpAddr::from(GATEWAY.1)];
-    town.world.reach(PEERS[0], &gateway);
+    network.world.reach(PEERS[0], &gateway);
     for gate in gateway {
         let up: IpAddr = if gate.is_ipv4() { UPLINK.0.into() } else { UPLINK.1.into() };
-        let client = Town::client(gate);
+        let client = Network::client(gate);
         for (place, own, there) in [
-            (&town.world.other, up, client),
+            (&network.world.other, up, client),
             (pod, gate, near.ip(gate)),
-            (&town.world.other, gate, peer(PEERS[0], gate)),
+            (&network.world.other, gate, peer(PEERS[0], gate)),
         ] {
-            town.reaches((&town.here, own), (place, (there, 8080).into()), true);
-            town.reaches((&town.here, own), (place, (there, 8081).into()), false);
-            let asking = town.here.run(move || udp_socket((own, 0).into()));
+            network.reaches((&network.here, own), (place, (there, 8080).into()), true);
+            network.reaches((&network.here, own), (place, (there, 8081).into()), false);
+            let asking = network.here.run(move || udp_socket((own, 0).into()));
             let answering = place.run(move || udp_socket((there, 8080).into()));
             assert_eq!(ask(&asking, (there, 8080).into(), &answering, 500), own);
         }
     }
-    let drops = town.world.node.drops();
+    let drops = network.world.node.drops();
     assert_eq!(drops.keys().copied().collect::<Vec<_>>(), [133], "{drops:?}");
 }
 
 #[test]
 fn a_connection_stays_while_the_policy_changes_around_it() {
-    let mut town = Town::new(&ports(IN, 8080));
+    let mut network = Network::new(&ports(IN, 8080));
     for own in [IpAddr::from(UPLINK.0), UPLINK.1.into()] {
-        let listener = town.here.run(move || TcpListener::bind((own, 8080)).unwrap());
-        let connected = town.world.other.run(move || {
+        let listener = network.here.run(move || TcpListener::bind((own, 8080)).unwrap());
+        let connected = network.world.other.run(move || {
             TcpStream::connect_timeout(&(own, 8080).into(), PATIENCE).expect("it is allowed")
         });
         let (served, _) = listener.accept().unwrap();
         for rows in [&ports(IN, 8080)[..], &[everything(IN)], &[everything(IN), everything(OUT)]] {
-            town.world.node.host_rules(rows);
+            network.world.node.host_rules(rows);
             speak(&connected, &served);
             speak(&served, &connected);
         }
-        town.world.node.host_rules(&[]);
+        network.world.node.host_rules(&[]);
         speak(&served, &connected);
-        town.world.node.host_rules(&ports(IN, 8080));
+        network.world.node.host_rules(&ports(IN, 8080));
     }
 }
 
 #[test]
 fn the_router_s_address_is_the_node_s_own() {
-    let mut town = Town::new(&ports(IN, 8080));
+    let mut network = Network::new(&ports(IN, 8080));
     for gate in [IpAddr::from(GATEWAY.0), GATEWAY.1.into()] {
-        town.world.node.remove::<_, LxcRow>("cilium_lxc", LxcKey::new(gate));
+        network.world.node.remove::<_, LxcRow>("cilium_lxc", LxcKey::new(gate));
     }
-    let (pod, near) = (&town.world.pod.1, town.world.pod.0);
-    town.route_by_overlay(PEERS[0]);
+    let (pod, near) = (&network.world.pod.1, network.world.pod.0);
+    network.route_by_overlay(PEERS[0]);
     let gateway = [GATEWAY.0.into(), IpAddr::from(GATEWAY.1)];
-    town.world.reach(PEERS[0], &gateway);
+    network.world.reach(PEERS[0], &gateway);
     for gate in gateway {
-        town.world.node.ipcache(gate, bits(gate), 1);
+        network.world.node.ipcache(gate, bits(gate), 1);
         let there = peer(PEERS[0], gate);
-        for (place, from) in [(pod, near.ip(gate)), (&town.world.other, there)] {
-            town.reaches((place, from), (&town.here, (gate, 8080).into()), true);
-            town.reaches((place, from), (&town.here, (gate, 8081).into()), false);
+        for (place, from) in [(pod, near.ip(gate)), (&network.world.other, there)] {
+            network.reaches((place, from), (&network.here, (gate, 8080).into()), true);
+            network.reaches((place, from), (&network.here, (gate, 8081).into()), false);
         }
     }
-    town.world.node.host_rules(&ports(OUT, 8080));
+    network.world.node.host_rules(&ports(OUT, 8080));
     for gate in gateway {
         let there = peer(PEERS[0], gate);
-        town.reaches((&town.here, gate), (&town.world.other, (there, 8080).into()), true);
-        town.reaches((&town.here, gate), (&town.world.other, (there, 8081).into()), false);
+        network.reaches((&network.here, gate), (&network.world.other, (there, 8080).into()), true);
+        network.reaches((&network.here, gate), (&network.world.other, (there, 8081).into()), false);
     }
 }
 
@@ -185,18 +185,22 @@ fn the_router_s_address_is_the_node_s_own() {
 fn a_connection_of_the_node_that_is_older_than_its_policy_goes_on() {
     for ipv6 in [false, true] {
         // Without a row of its own the node has no policy, and nothing is noted of what it opens.
-        let mut town = Town::unguarded();
+        let mut network = Network::unguarded();
         let own: IpAddr = if ipv6 { UPLINK.1.into() } else { UPLINK.0.into() };
-        let client = Town::client(own);
-        let listener = town.world.other.run(move || TcpListener::bind((client, 443)).unwrap());
+        let client = Network::client(own);
+        let listener = network.world.other.run(move || TcpListener::bind((client, 443)).unwrap());
         let at = listener.local_addr().unwrap();
-        let opened = town.here.run(move || TcpStream::connect_timeout(&at, PATIENCE).unwrap());
+        let opened = network.here.run(move || TcpStream::connect_timeout(&at, PATIENCE).unwrap());
         let (other, _) = listener.accept().unwrap();
-        town.world.node.host_rules(&[everything(OUT)]);
+        network.world.node.host_rules(&[everything(OUT)]);
         speak(&other, &opened);
         speak(&opened, &other);
         // What nobody opened is refused, from such a port to such a port, too.
-        town.reaches((&town.world.other, client), (&town.here, (own, 40_000).into()), false);
+        network.reaches(
+            (&network.world.other, client),
+            (&network.here, (own, 40_000).into()),
+            false,
+        );
     }
 }
 

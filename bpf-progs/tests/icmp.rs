@@ -120,19 +120,21 @@ fn a_third_party_tells_nothing() {
             assert_eq!(node.drop_of(|node| node.send(&a, frame)), None);
         }
         // About what a sent, and about what b answered; a and b need the errors, c knows nothing.
-        for (told, about) in sent.iter().map(|it| (a, it)).chain(answers.iter().map(|it| (b, it))) {
-            let forged = unreachable(c.ip(src), told.ip(src), about);
+        for (reported, about) in
+            sent.iter().map(|it| (a, it)).chain(answers.iter().map(|it| (b, it)))
+        {
+            let forged = unreachable(c.ip(src), reported.ip(src), about);
             assert_eq!(node.drop_of(|node| node.send(&c, &forged)), Some(133));
             // The same if it goes through the stack, marked as the third one's.
             let mark = c.identity << 16 | 0x0f00;
-            assert_eq!(node.drop_of(|node| node.deliver(&told, mark, &forged)), Some(133));
+            assert_eq!(node.drop_of(|node| node.deliver(&reported, mark, &forged)), Some(133));
             // A router outside is on no way between two endpoints of the node.
             let router: IpAddr =
                 if src.is_ipv4() { "198.51.100.1" } else { "2001:db8:1::1" }.parse().unwrap();
-            let outside = unreachable(router, told.ip(src), about);
-            assert_eq!(node.drop_of(|node| node.deliver(&told, 0, &outside)), Some(133));
+            let outside = unreachable(router, reported.ip(src), about);
+            assert_eq!(node.drop_of(|node| node.deliver(&reported, 0, &outside)), Some(133));
             // The node itself is, with whatever address.
-            assert_eq!(node.drop_of(|node| node.tell(&told, &outside)), None);
+            assert_eq!(node.drop_of(|node| node.tell(&reported, &outside)), None);
         }
     }
 }
@@ -164,16 +166,16 @@ fn of_a_way_through_the_overlay_only_nodes_tell() {
         let sent = udp(a.ip(far), far, 1000, 80);
         node.send(&a, &sent);
         node.ipcache(other, if far.is_ipv4() { 32 } else { 128 }, 6);
-        let told = |node: &mut Node, by: IpAddr| {
+        let reported = |node: &mut Node, by: IpAddr| {
             let error = unreachable(by, a.ip(far), &sent);
             node.drop_of(|node| node.deliver(&a, 0, &error))
         };
         let reached = [(IpcacheFlags::HAS_TUNNEL_ENDPOINT, Some(133)), (0, None)];
         for (flags, verdict) in reached {
             node.ipcache_row(far, IpcacheRow { identity: 777, flags, ..IpcacheRow::default() });
-            assert_eq!(told(&mut node, far), None, "it has heard it");
-            assert_eq!(told(&mut node, other), None, "a node");
-            assert_eq!(told(&mut node, outside), verdict, "{flags}");
+            assert_eq!(reported(&mut node, far), None, "it has heard it");
+            assert_eq!(reported(&mut node, other), None, "a node");
+            assert_eq!(reported(&mut node, outside), verdict, "{flags}");
         }
     }
 }

@@ -133,9 +133,9 @@ fn what_has_no_port_to_change_cannot_go_out() {
         let (protocol, kind) = if near.is_ipv4() { (ICMP, 13) } else { (ICMPV6, 200) };
         assert_eq!(drop(ip(near, far, protocol, &icmp_header(kind, 0, 7))), Some(168));
         assert_eq!(drop(ip(near, far, SCTP, &sctp_header(1000, 80, SCTP_INIT))), Some(168));
-        let kept =
+        let retained =
             world.node.emit(&up, mark, &ip(near, far, SCTP, &sctp_header(40_000, 80, SCTP_INIT)));
-        assert_eq!((kept.action, ends_of(&kept.frame).from), (OK, (own, 40_000)));
+        assert_eq!((retained.action, ends_of(&retained.frame).from), (OK, (own, 40_000)));
         let unknown = ip(near, far, 47, &[0; 8]);
         let got = world.node.emit(&up, mark, &unknown);
         assert_eq!((got.action, got.frame), (OK, unknown), "from_container lets none of it by");

@@ -34,18 +34,18 @@ fn a_flow_that_finds_a_port_late_is_told_of_and_none_before_it() {
     for (near, _, far) in world.families() {
         let mut flows = (1..u16::MAX).map(|sport| sealed(udp(near, far, sport, 53)));
         let mut quiet = 0;
-        let (action, told) = loop {
+        let (action, reported) = loop {
             let action = world.out(&flows.next().unwrap()).action;
-            let told = heard(&mut signals);
-            if !told.is_empty() {
-                break (action, told);
+            let reported = heard(&mut signals);
+            if !reported.is_empty() {
+                break (action, reported);
             }
             assert_eq!(action, OK);
             quiet += 1;
         };
         assert!(quiet > PORTS / 2, "the flow behind {quiet} had trouble already");
         // Ports follow from the ends: by another hash this flow may be one that finds none.
-        assert_eq!((action, told), (OK, vec![nat_full(far)]), "behind {quiet} flows");
+        assert_eq!((action, reported), (OK, vec![nat_full(far)]), "behind {quiet} flows");
     }
 }
 

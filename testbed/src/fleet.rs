@@ -101,12 +101,12 @@ impl Fleet {
 
     /// Waits until every endpoint's two programs are attached by pinned links.
     fn wait_for_links(&mut self, progress: &Progress) -> Result<()> {
-        let wanted = 2 * self.pods.len();
-        let bar = progress.bar("attaching links", wanted);
+        let expected = 2 * self.pods.len();
+        let bar = progress.bar("attaching links", expected);
         self.node.wait("not all links are attached", |node| {
             let there = count_links(node);
             bar.set_position(there as u64);
-            Ok(there >= wanted)
+            Ok(there >= expected)
         })?;
         bar.finish();
         Ok(())

@@ -29,7 +29,7 @@ mod rest;
 mod store;
 mod strace;
 mod sys;
-mod town;
+mod test_cluster;
 mod wait;
 mod watchdog;
 
@@ -53,5 +53,5 @@ pub use rest::{Answer, Rest};
 pub use store::{Pair, Store};
 pub use strace::{Calls, Injection};
 pub(crate) use sys::{PrefixMap, cpu_time};
-pub use town::{Member, Town};
+pub use test_cluster::{Member, TestCluster};
 pub use wait::{PATIENCE, wait_for};

@@ -39,11 +39,11 @@ impl Sleeper {
 
     /// Whether the process in the lab is there.
     fn sleeps(&self) -> bool {
-        let wanted = format!("sleep\0{}\0", self.seconds);
+        let expected = format!("sleep\0{}\0", self.seconds);
         let processes = fs::read_dir("/proc").expect("/proc is mounted").flatten();
         processes
             .filter_map(|process| fs::read(process.path().join("cmdline")).ok())
-            .any(|command| command == wanted.as_bytes())
+            .any(|command| command == expected.as_bytes())
     }
 
     fn wait_until(&self, sleeps: bool) {

@@ -33,8 +33,8 @@ fn a_history_follows_from_its_seed() {
     assert_eq!(first, hash(7));
     assert_ne!(first, hash(8));
     // Telling it changes nothing.
-    let told = Node::new(Trace::in_words()).run(&draw(7)).expect("it ends well");
-    assert_eq!(first, told.hash);
+    let reported = Node::new(Trace::in_words()).run(&draw(7)).expect("it ends well");
+    assert_eq!(first, reported.hash);
 }
 
 #[test]
@@ -82,8 +82,12 @@ fn order_repetition_and_restarts_make_no_difference() {
         twice,
         with(&[Action::Time { ms: 2_000, seed: 3 }]),
         with(&[Action::Steps { count: 30, seed: 4 }]),
-        with(&[Action::Kill, Action::Boot { told: true }]),
-        with(&[Action::Kill, Action::Boot { told: false }, Action::Steps { count: 50, seed: 5 }]),
+        with(&[Action::Kill, Action::Boot { reported: true }]),
+        with(&[
+            Action::Kill,
+            Action::Boot { reported: false },
+            Action::Steps { count: 50, seed: 5 },
+        ]),
         with(&[Action::KillAt(9), Action::Time { ms: 100, seed: 6 }]),
     ];
     let realised = |actions: &Vec<Action>| {
@@ -106,12 +110,12 @@ fn a_history_can_be_looked_at_with_the_agent_s_tools() {
     let trace = Trace::default();
     trace.keep_flights();
     let actions = scenarios::find("c_15446_killed").expect("it is there").actions(1);
-    let told = Node::new(trace.clone()).run(&actions).expect("it ends well");
+    let reported = Node::new(trace.clone()).run(&actions).expect("it ends well");
     let hash = Node::new(Trace::default()).run(&actions).expect("it ends well").hash;
-    assert_eq!(told.hash, hash, "keeping it changes nothing");
+    assert_eq!(reported.hash, hash, "keeping it changes nothing");
 
     let files = trace.write_flights(&dir.join("seed.ring")).expect("there is room");
-    assert_eq!(files.len() as u64, told.lives, "one file for each life");
+    assert_eq!(files.len() as u64, reported.lives, "one file for each life");
     let client = Binaries::find().expect("it is built").client;
     for file in &files {
         Opened::read(file).expect("the dashboard opens it");

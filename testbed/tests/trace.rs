@@ -89,8 +89,8 @@ fn the_last_moments_before_a_kill_are_there_for_the_next_life() {
             let events = current["events"].as_array().context("no events")?;
             ensure!(events.iter().any(any), "nothing of kind {kind} is recorded");
         }
-        let told = output(node, "trace --life previous --last 3")?;
-        ensure!(told.contains("is over") && told.lines().count() == 6, "{told}");
+        let reported = output(node, "trace --life previous --last 3")?;
+        ensure!(reported.contains("is over") && reported.lines().count() == 6, "{reported}");
         let file = node.path("trace.json").display().to_string();
         output(node, &format!("trace export --perfetto --life previous -f {file}"))?;
         let exported: Value = serde_json::from_str(&fs::read_to_string(&file)?)?;
@@ -163,7 +163,7 @@ fn why_names_whom_an_endpoint_waits_for_and_who_has_the_permits() {
         let regenerate =
             |id| client(node, &format!("endpoint regenerate {id}")).stdout(Stdio::null()).spawn();
         let asked: Vec<_> = ids.iter().map(regenerate).collect::<Result<_, _>>()?;
-        let mut told = String::new();
+        let mut reported = String::new();
         wait_for("somebody waits for a permit that others hold", || {
             // A permit that is held for long keeps nobody waiting: who is last in the queue has been
             // there for some seconds at most, as others come in between.
@@ -172,14 +172,14 @@ fn why_names_whom_an_endpoint_waits_for_and_who_has_the_permits() {
                 return Ok(false);
             };
             let id = &last[0];
-            told = output(node, &format!("why {id}"))?;
-            Ok(told.contains(&format!("endpoint {id} waits "))
-                && told.contains(" for build-queue: ")
-                && told.contains("build-queue has given its permits to endpoint ")
-                && told.contains(" for kernel: ")
-                && told.contains("; gives up in "))
+            reported = output(node, &format!("why {id}"))?;
+            Ok(reported.contains(&format!("endpoint {id} waits "))
+                && reported.contains(" for build-queue: ")
+                && reported.contains("build-queue has given its permits to endpoint ")
+                && reported.contains(" for kernel: ")
+                && reported.contains("; gives up in "))
         })
-        .with_context(|| format!("the last answer: {told}"))?;
+        .with_context(|| format!("the last answer: {reported}"))?;
         // Let go, all of them end as if nothing had been.
         drop(slow);
         for mut regeneration in asked {
@@ -196,9 +196,9 @@ fn why_leads_from_a_build_to_the_file_and_from_a_drop_to_the_rule() {
         let ids: Vec<_> =
             fleet.node.endpoints()?.iter().map(|endpoint| endpoint["id"].to_string()).collect();
         output(&fleet.node, &format!("endpoint regenerate {}", ids[0]))?;
-        let told = output(&fleet.node, &format!("why {} --regenerated", ids[0]))?;
-        ensure!(told.contains("It began outside, with: POST "), "{told}");
-        ensure!(told.contains("Regenerate from endpoints"), "{told}");
+        let reported = output(&fleet.node, &format!("why {} --regenerated", ids[0]))?;
+        ensure!(reported.contains("It began outside, with: POST "), "{reported}");
+        ensure!(reported.contains("Regenerate from endpoints"), "{reported}");
         // Pod 0 lets in its own app and the one before it, at one port.
         let id = endpoint_of(&fleet, 0)?;
         let asked = |fleet: &Fleet, from: usize, port: u16| -> Result<String> {

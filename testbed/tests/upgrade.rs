@@ -63,10 +63,10 @@ impl Watcher {
             .map(|pod| pod.links().map(|[_, host]| host.name))
             .collect::<Result<_>>()?;
         let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
+        let reported = Arc::clone(&stop);
         let looks = thread::spawn(move || {
             let mut looks = 0;
-            while !told.load(Ordering::Relaxed) {
+            while !reported.load(Ordering::Relaxed) {
                 for name in &names {
                     for hook in [TcAttachType::Ingress, TcAttachType::Egress] {
                         let (_, programs) = SchedClassifier::query_tcx(name, hook)?;
@@ -163,8 +163,8 @@ fn c_13015_every_endpoint_gets_the_new_programs_and_nothing_is_lost() {
             fleet.node.wait_for_ready(PODS)?;
             let new = attached(&fleet.node)?;
             ensure!(old.len() == 2 * PODS && old.keys().eq(new.keys()), "{old:?} {new:?}");
-            let kept = old.iter().filter(|(pin, program)| new[*pin] == **program).count();
-            ensure!(kept == 0, "{kept} programs were not replaced");
+            let retained = old.iter().filter(|(pin, program)| new[*pin] == **program).count();
+            ensure!(retained == 0, "{retained} programs were not replaced");
         }
         stop_clean(streams)?;
         ensure!(before.moved(&Inventory::read(&fleet.node)?) == 0, "numbers moved");

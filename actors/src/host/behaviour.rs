@@ -31,7 +31,7 @@ pub trait Behaviour: Sized + 'static {
 pub enum Absorbed<M> {
     /// The waiting one now stands for both.
     Yes,
-    /// Both are wanted: the new one is handed back to be queued.
+    /// Both are desired: the new one is handed back to be queued.
     No(M),
 }
 

@@ -231,7 +231,7 @@ impl<B: Behaviour> Cell<B> {
         }
         let called = self.host.within(current, || {
             self.call(|behaviour, cx| match envelope.map(|envelope| envelope.msg) {
-                Some(Mail::Told(msg)) => behaviour.handle(msg, cx),
+                Some(Mail::Reported(msg)) => behaviour.handle(msg, cx),
                 Some(Mail::Own(answer)) => behaviour.answered(answer, cx),
                 None => {}
             })
@@ -302,8 +302,8 @@ impl<B: Behaviour> Cell<B> {
 
 impl<B: Behaviour> Inbox<B::Msg> for Cell<B> {
     fn put(&self, msg: B::Msg) -> Result<(), B::Msg> {
-        match self.put_mail(Mail::Told(msg)) {
-            Err(Mail::Told(msg)) => Err(msg),
+        match self.put_mail(Mail::Reported(msg)) {
+            Err(Mail::Reported(msg)) => Err(msg),
             Err(Mail::Own(_)) => unreachable!("what is told comes back as it was"),
             Ok(()) => Ok(()),
         }

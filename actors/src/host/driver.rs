@@ -14,7 +14,7 @@ pub trait Driver {
     /// That cell has something to do.
     fn ring(&self, cell: CellId);
 
-    /// The next timer is due then; [`Host::fire_due`] is wanted.
+    /// The next timer is due then; [`Host::fire_due`] is desired.
     fn wake_at(&self, at: Time);
 
     /// A cell is no more.

@@ -39,21 +39,21 @@ pub(super) struct Envelope<M> {
 
 /// What is in a mailbox: what somebody told, or what the actor itself is to hear.
 pub(super) enum Mail<B: Behaviour> {
-    Told(B::Msg),
+    Reported(B::Msg),
     Own(B::Answer),
 }
 
 impl<B: Behaviour> Message for Mail<B> {
     fn kind(&self) -> &'static str {
         match self {
-            Self::Told(msg) => msg.kind(),
+            Self::Reported(msg) => msg.kind(),
             Self::Own(answer) => answer.kind(),
         }
     }
 
     fn lane(&self) -> Lane {
         match self {
-            Self::Told(msg) => msg.lane(),
+            Self::Reported(msg) => msg.lane(),
             Self::Own(answer) => answer.lane(),
         }
     }
@@ -66,7 +66,9 @@ impl<B: Behaviour> Message for Mail<B> {
             }
         }
         match (self, incoming) {
-            (Self::Told(waiting), Self::Told(msg)) => wrap(waiting.absorb(msg), Self::Told),
+            (Self::Reported(waiting), Self::Reported(msg)) => {
+                wrap(waiting.absorb(msg), Self::Reported)
+            }
             (Self::Own(waiting), Self::Own(answer)) => wrap(waiting.absorb(answer), Self::Own),
             (_, incoming) => Absorbed::No(incoming),
         }

@@ -303,7 +303,7 @@ impl Recorder for WaitLetters {
 #[test]
 fn a_wait_that_lasts_is_told_of_once() {
     let letters = Rc::new(std::cell::RefCell::new(String::new()));
-    let told = |wanted: &str| assert_eq!(letters.take(), wanted);
+    let reported = |expected: &str| assert_eq!(letters.take(), expected);
     let universe = Universe::new(Box::new(WaitLetters(Rc::clone(&letters))));
     let cell = counter(&universe, None);
     let ask = |patience: u64| {
@@ -313,25 +313,25 @@ fn a_wait_that_lasts_is_told_of_once() {
     };
     let _asked = (ask(100), ask(1000), ask(2000));
     universe.advance(Duration::from_millis(150));
-    told("b1b2b3e1");
+    reported("b1b2b3e1");
     let _asked = ask(500);
     universe.advance(Duration::from_millis(100));
     // Nothing was handled meanwhile: a clock of one's own tells of it.
-    told("b4");
+    reported("b4");
     universe.host.tell_waits();
-    told("l2l3");
+    reported("l2l3");
     universe.advance(Duration::from_millis(150));
     cell.tell(Say::Add(1)).unwrap();
     universe.settle();
     universe.host.tell_waits();
-    told("l4");
+    reported("l4");
     universe.advance(Duration::from_secs(2));
-    told("e4e2e3");
+    reported("e4e2e3");
 }
 
 /// Counts in what outlives a crash, and beside it.
 struct Lasting {
-    kept: Lent<u32>,
+    memory: Lent<u32>,
     own: u32,
 }
 
@@ -342,7 +342,7 @@ impl Behaviour for Lasting {
 
     fn handle(&mut self, msg: Say, _: &mut Cx<'_, Self>) {
         let Say::Add(n) = msg else { panic!("on purpose") };
-        *self.kept += n;
+        *self.memory += n;
         self.own += n;
     }
 
@@ -351,15 +351,15 @@ impl Behaviour for Lasting {
     }
 
     fn observe(&self) -> (u32, u32) {
-        (*self.kept, self.own)
+        (*self.memory, self.own)
     }
 }
 
 #[test]
 fn what_survives_is_lent_to_the_next_life_as_the_crash_left_it() {
     let universe = Universe::default();
-    let kept = Survives::new(1);
-    let cell = universe.spawn("lasting", move || Lasting { kept: kept.lend(), own: 0 });
+    let memory = Survives::new(1);
+    let cell = universe.spawn("lasting", move || Lasting { memory: memory.lend(), own: 0 });
     for say in [Say::Add(5), Say::Panic, Say::Add(2), Say::Panic, Say::Add(1)] {
         cell.tell(say).unwrap();
         universe.settle();
@@ -370,7 +370,7 @@ fn what_survives_is_lent_to_the_next_life_as_the_crash_left_it() {
 #[test]
 #[should_panic(expected = "the life before still has")]
 fn two_lives_at_once_are_a_mistake() {
-    let kept = Survives::new(1);
-    let _first = kept.lend();
-    let _second = kept.lend();
+    let memory = Survives::new(1);
+    let _first = memory.lend();
+    let _second = memory.lend();
 }

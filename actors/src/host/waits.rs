@@ -63,7 +63,7 @@ pub struct Waits {
     open: BTreeMap<WaitId, Wait>,
     next: u64,
     /// Those up to here have ended, or were told of when they lasted.
-    told: WaitId,
+    reported: WaitId,
 }
 
 impl Waits {
@@ -86,13 +86,13 @@ impl Waits {
 
     /// Calls `tell` for each wait that lasts, once. When the next one will, if it is still open.
     pub(super) fn tell_lasting(&mut self, now: Time, mut tell: impl FnMut(&Wait)) -> Option<Time> {
-        let Self { open, told, .. } = self;
-        for (id, wait) in open.range(WaitId(told.0 + 1)..) {
+        let Self { open, reported, .. } = self;
+        for (id, wait) in open.range(WaitId(reported.0 + 1)..) {
             if wait.lasts_from() > now {
                 return Some(wait.lasts_from());
             }
             tell(wait);
-            *told = *id;
+            *reported = *id;
         }
         None
     }

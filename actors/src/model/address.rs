@@ -15,7 +15,7 @@ pub struct Mac(pub [u8; 6]);
 
 /// A text that is no Ethernet address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a MAC address: six hexadecimal bytes with colons between are wanted")]
+#[error("{0:?} is not a MAC address: six hexadecimal bytes with colons between are expected")]
 pub struct MacError(String);
 
 impl Mac {

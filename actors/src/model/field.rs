@@ -132,7 +132,7 @@ impl<'a> Field<'a> {
         self.value.as_bool().ok_or_else(|| self.wants("true or false"))
     }
 
-    /// A fault that says which shape is wanted.
+    /// A fault that says which shape is desired.
     pub(crate) fn wants(&self, shape: &str) -> Fault {
         let found = match self.value {
             Value::Null => "nothing",
@@ -142,7 +142,7 @@ impl<'a> Field<'a> {
             Value::Array(_) => "a list",
             Value::Object(_) => "a mapping",
         };
-        self.fault(format!("{found} where {shape} is wanted"), format!("write {shape}"))
+        self.fault(format!("{found} where {shape} is expected"), format!("write {shape}"))
     }
 }
 

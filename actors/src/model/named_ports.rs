@@ -46,11 +46,11 @@ mod tests {
     fn equal_sets_are_one_and_those_that_nobody_has_go() {
         let ports = |number| NamedPorts::from([("http".to_owned(), [(6, number)].into())]);
         let mut all = SharedPorts::default();
-        let kept = all.share(ports(1)).unwrap();
+        let retained = all.share(ports(1)).unwrap();
         for number in 2..1000 {
             assert!(all.share(ports(number)).is_some());
         }
-        assert!(Arc::ptr_eq(&kept, &all.share(ports(1)).unwrap()));
+        assert!(Arc::ptr_eq(&retained, &all.share(ports(1)).unwrap()));
         assert!(all.known.len() <= SharedPorts::SLACK + 2, "{}", all.known.len());
         assert_eq!(all.share(NamedPorts::new()), None);
     }

@@ -2,14 +2,14 @@
 
 mod actor;
 mod answers;
+mod desired;
 mod messages;
 mod pod_cidrs;
 mod sweep;
 #[cfg(test)]
 mod tests;
-mod wanted;
 
 pub use actor::{Node, NodeSubscribers};
+pub use desired::NodeSettings;
 pub use messages::{NodeMsg, NodeStatus};
 pub use pod_cidrs::{IpamMode, PodCidrError, PodCidrs};
-pub use wanted::NodeSettings;

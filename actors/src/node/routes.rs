@@ -5,7 +5,7 @@
 //!   store, CiliumNodes ─► nodes ─► routes ─► kernel
 //! ```
 //!
-//! Every look compares what there is with what is wanted and writes the difference; a restart at
+//! Every look compares what there is with what is desired and writes the difference; a restart at
 //! which nothing changed writes nothing. What an earlier run left is removed when all nodes that
 //! there are were named, and what takes its place stands. What somebody else made is left alone
 //! and named.

@@ -11,21 +11,21 @@ impl NodeSupervisor {
     /// Tells everybody whom it concerns that the kernel says something else of this node now.
     pub fn node_is(&self, facts: &NodeFacts) {
         let addresses = facts.addresses;
-        let mut told = vec![
+        let mut reported = vec![
             self.node.tell(NodeMsg::Facts(facts.clone())).is_ok(),
             self.devices.tell(DevicesMsg::NodeAddresses(addresses)).is_ok(),
             self.routes.tell(RoutesMsg::Facts(facts.clone())).is_ok(),
         ];
         let nodes = self.nodes.iter();
-        told.extend(nodes.map(|nodes| nodes.tell(NodesMsg::OwnAddresses(addresses)).is_ok()));
+        reported.extend(nodes.map(|nodes| nodes.tell(NodesMsg::OwnAddresses(addresses)).is_ok()));
         if let Some(address) = addresses.iter().next() {
             let publisher = self.publisher.iter();
-            told.extend(publisher.map(|it| it.tell(PublisherMsg::Address(address)).is_ok()));
+            reported.extend(publisher.map(|it| it.tell(PublisherMsg::Address(address)).is_ok()));
             let sharing = self.kvstore.iter().map(|it| &it.addresses);
             let sharing = sharing.chain(self.crd.iter().map(|it| &it.addresses));
-            told.extend(sharing.map(|it| it.tell(AddressesMsg::OwnAddress(address)).is_ok()));
+            reported.extend(sharing.map(|it| it.tell(AddressesMsg::OwnAddress(address)).is_ok()));
         }
-        if told.contains(&false) {
+        if reported.contains(&false) {
             tracing::error!("not everybody heard that this node is another; restart the agent");
         }
     }

@@ -58,7 +58,7 @@ impl Keyspace {
     /// leases, nor what was bound to them.
     pub fn restored(&self) -> Self {
         let left = self.keys.iter().filter(|(_, (_, lease))| lease.is_none());
-        let keys = left.map(|(key, kept)| (key.clone(), kept.clone())).collect();
+        let keys = left.map(|(key, retained)| (key.clone(), retained.clone())).collect();
         Self { keys, revision: Revision(1), leases: BTreeMap::new(), granted: self.granted }
     }
 

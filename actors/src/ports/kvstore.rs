@@ -137,7 +137,7 @@ pub enum WatchEvent {
     /// The watch began, or nothing changed, and the store still answers; comes every
     /// [`WATCH_ALIVE_EVERY`]. A server that lags behind others may say an older revision.
     Alive(StoreHeader),
-    /// The changes from the wanted revision on are not kept any more: the watch is over.
+    /// The changes from the desired revision on are not kept any more: the watch is over.
     Compacted,
     /// The watch is over.
     Ended(KvError),

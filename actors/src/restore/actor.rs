@@ -239,31 +239,31 @@ impl Restore {
         });
         let dead = self.state.remains.iter();
         let dead = dead.map(|(&id, all)| (id, format!("remains of endpoint {id}"), all.clone()));
-        let (mut ids, mut wanted) = (Vec::new(), Vec::new());
+        let (mut ids, mut desired) = (Vec::new(), Vec::new());
         for (id, owner, addresses) in living.chain(dead) {
             ids.extend(addresses.iter().map(|_| id));
-            wanted.extend(addresses.into_iter().map(|address| (address, owner.clone())));
+            desired.extend(addresses.into_iter().map(|address| (address, owner.clone())));
         }
-        let ids = ids.into_iter().zip(wanted.iter().map(|(address, _)| *address)).collect();
+        let ids = ids.into_iter().zip(desired.iter().map(|(address, _)| *address)).collect();
         let ipam = self.peers.ipam.clone();
         cx.ask(
             &ipam,
             PATIENCE,
             "addresses of restored endpoints",
-            |reply| IpamMsg::ReserveAll { wanted, reply },
-            move |answer| RestoreAnswer::Reserved { wanted: ids, answer },
+            |reply| IpamMsg::ReserveAll { desired, reply },
+            move |answer| RestoreAnswer::Reserved { desired: ids, answer },
         );
     }
 
     fn reserved(
         &mut self,
         cx: &mut Cx<'_, Self>,
-        wanted: Vec<(EndpointId, IpAddr)>,
+        desired: Vec<(EndpointId, IpAddr)>,
         answer: Result<Vec<Result<(), IpamError>>, AskError>,
     ) {
         // No answer says nothing of the endpoints, and what was reserved may be so again.
         let Ok(answers) = answer else { return self.reserve(cx) };
-        for ((id, address), answer) in wanted.into_iter().zip(answers) {
+        for ((id, address), answer) in desired.into_iter().zip(answers) {
             match answer {
                 Ok(()) => drop(self.state.reserved.insert(address, id)),
                 Err(error) => {
@@ -282,14 +282,14 @@ impl Restore {
     fn open_ipam(&mut self, cx: &mut Cx<'_, Self>) {
         self.end_phase(cx, "reserve addresses");
         let router: Vec<IpAddr> = self.state.router.iter().collect();
-        let wanted = router.iter().map(|address| (*address, "router".to_owned())).collect();
+        let desired = router.iter().map(|address| (*address, "router".to_owned())).collect();
         let reply = Reply::to(move |answer: Result<Vec<Result<(), IpamError>>, AskError>| {
             let all = answer.as_ref().is_ok_and(|answers| answers.iter().all(Result::is_ok));
             if !all {
                 tracing::error!(?router, ?answer, "router addresses are not reserved");
             }
         });
-        if let Err(refused) = self.peers.ipam.tell(IpamMsg::ReserveAll { wanted, reply }) {
+        if let Err(refused) = self.peers.ipam.tell(IpamMsg::ReserveAll { desired, reply }) {
             tracing::error!(%refused, "router addresses are not reserved");
         }
         if let Err(refused) = self.peers.ipam.tell(IpamMsg::RestoreFinished) {
@@ -395,7 +395,7 @@ impl Behaviour for Restore {
 
     fn answered(&mut self, answer: RestoreAnswer, cx: &mut Cx<'_, Self>) {
         match answer {
-            RestoreAnswer::Reserved { wanted, answer } => self.reserved(cx, wanted, answer),
+            RestoreAnswer::Reserved { desired, answer } => self.reserved(cx, desired, answer),
             RestoreAnswer::Described(answer) => self.described(cx, answer),
             RestoreAnswer::Carried(answer) => self.carried(cx, answer),
             RestoreAnswer::Learned(answer) => {

@@ -15,7 +15,7 @@ pub enum RestoreAnswer {
     /// Addresses are reserved, or why not.
     Reserved {
         /// Which, and for whom.
-        wanted: Vec<(EndpointId, IpAddr)>,
+        desired: Vec<(EndpointId, IpAddr)>,
         /// IPAM's answers, in the same order.
         answer: Result<Vec<Result<(), IpamError>>, AskError>,
     },

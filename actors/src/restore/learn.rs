@@ -121,7 +121,7 @@ impl Restore {
         cx: &mut Cx<'_, Self>,
         answer: Result<IdentityReference, String>,
     ) {
-        if let Some((id, wanted)) = self.state.carried.pop_front() {
+        if let Some((id, desired)) = self.state.carried.pop_front() {
             match answer {
                 Ok(held) => {
                     if let Some(candidate) = self.state.plan.candidates.get_mut(&id) {
@@ -130,7 +130,7 @@ impl Restore {
                 }
                 Err(error) => self.state.report.problems.push(format!(
                     "endpoint {id}: identity {}, which its rows still carry: {error}",
-                    wanted.id
+                    desired.id
                 )),
             }
         }

@@ -89,13 +89,13 @@ impl RestorePlan {
                 continue;
             }
             // Nearly all have those of the agent: they share them.
-            let mut wanted = Arc::clone(options);
+            let mut desired = Arc::clone(options);
             if !endpoint.own_options.is_empty() {
                 let own = endpoint.own_options.iter().map(|(name, value)| (name.clone(), *value));
-                Arc::make_mut(&mut wanted).extend(own);
+                Arc::make_mut(&mut desired).extend(own);
             }
-            endpoint.on_disk &= endpoint.options == wanted;
-            endpoint.options = wanted;
+            endpoint.on_disk &= endpoint.options == desired;
+            endpoint.options = desired;
         }
     }
 

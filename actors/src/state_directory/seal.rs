@@ -125,7 +125,7 @@ fn verified(file: &str, bytes: &[u8]) -> Result<(Map<String, Value>, Option<Stam
         return match document {
             Value::Object(map) if !map.contains_key(KEY) => Ok((map, None)),
             Value::Object(_) => Err(syntax(format!("{KEY} has no checksum"))),
-            _ => Err(syntax("a JSON object is wanted".to_owned())),
+            _ => Err(syntax("a JSON object is expected".to_owned())),
         };
     };
     let computed = checksum(&document);
@@ -134,7 +134,7 @@ fn verified(file: &str, bytes: &[u8]) -> Result<(Map<String, Value>, Option<Stam
         return Err(StateError::Checksum { file: file.to_owned(), written, computed });
     }
     let Value::Object(mut map) = document else {
-        return Err(syntax("a JSON object is wanted".to_owned()));
+        return Err(syntax("a JSON object is expected".to_owned()));
     };
     let stamp = map.remove(KEY).map(serde_json::from_value::<Stamp>).transpose();
     let stamp = stamp.map_err(|error| syntax(format!("{KEY}: {error}")))?;
@@ -148,7 +148,7 @@ fn read<T: for<'de> Deserialize<'de>>(
 ) -> Result<T, StateError> {
     map.retain(|_, value| !value.is_null());
     let document = Value::Object(map);
-    // Keeping track of the path costs several times the reading, so only where it is wanted.
+    // Keeping track of the path costs several times the reading, so only where it is desired.
     T::deserialize(&document).or_else(|_| {
         serde_path_to_error::deserialize(&document).map_err(|error| StateError::Field {
             file: file.to_owned(),

@@ -32,7 +32,7 @@ pub struct KernelRouting {
     /// Which records they emit of what comes out of them.
     pub records: u16,
     /// All three, as they were written last.
-    told: (u32, u16, u16),
+    reported: (u32, u16, u16),
 }
 
 impl Default for KernelRouting {
@@ -48,7 +48,7 @@ impl Default for KernelRouting {
             tunnel: 0,
             port: 0,
             records: 0,
-            told: (0, 0, 0),
+            reported: (0, 0, 0),
         }
     }
 }
@@ -73,21 +73,21 @@ impl KernelRouting {
             routes: self.routes.clone(),
             odd: BTreeSet::new(),
             rules: self.rules.clone(),
-            tunnel: self.told.0,
-            port: self.told.1,
-            records: self.told.2,
+            tunnel: self.reported.0,
+            port: self.reported.1,
+            records: self.reported.2,
             strict: false,
         }
     }
 
     /// The programs' row is as it was written last.
     pub(super) fn tell_again(&mut self) {
-        (self.tunnel, self.port, self.records) = self.told;
+        (self.tunnel, self.port, self.records) = self.reported;
     }
 
     /// Whether it is.
     pub(super) fn is_as_told(&self) -> bool {
-        (self.tunnel, self.port, self.records) == self.told
+        (self.tunnel, self.port, self.records) == self.reported
     }
 
     /// An interface is down or gone.
@@ -119,7 +119,7 @@ impl KernelRouting {
             }
             RoutingOp::Remove { ifindex, name } => self.remove(*ifindex, name, links),
             RoutingOp::Tunnel { ifindex, port, records } => {
-                self.told = (*ifindex, *port, *records);
+                self.reported = (*ifindex, *port, *records);
                 self.tell_again();
             }
             RoutingOp::Route { prefix, hop, replaces } => {

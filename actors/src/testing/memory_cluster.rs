@@ -86,7 +86,7 @@ struct Faults {
 struct Watcher {
     kind: String,
     seen: u64,
-    told: bool,
+    reported: bool,
     waiting: Option<Reply<Seen>>,
     /// Something for it is on its way.
     due: bool,
@@ -372,13 +372,13 @@ impl Watcher {
     ) -> Option<Vec<ObjectChange>> {
         let new = history.iter().filter(|(at, kind, _)| *at > self.seen && *kind == self.kind);
         let mut changes: Vec<ObjectChange> = new.map(|(_, _, change)| change.clone()).collect();
-        if changes.is_empty() && self.told {
+        if changes.is_empty() && self.reported {
             return None;
         }
         if !changes.is_empty() {
             changes.push(ObjectChange::Reached(version.to_string()));
         }
-        (self.seen, self.told) = (version, true);
+        (self.seen, self.reported) = (version, true);
         Some(changes)
     }
 }
@@ -430,7 +430,7 @@ impl Cluster for MemoryCluster {
         let seen = version.parse().unwrap_or_default();
         let kind = resource.kind.to_owned();
         let deaf = server.faults.hung;
-        let watcher = Watcher { kind, seen, told: false, waiting: None, due: false, deaf };
+        let watcher = Watcher { kind, seen, reported: false, waiting: None, due: false, deaf };
         let error = server.failure(resource).or_else(|| (seen < server.compacted).then(expired));
         server.watches.insert(number, watcher);
         Box::new(MemoryWatch { cluster: self.clone(), number, error })

@@ -61,7 +61,7 @@ struct Watching {
     prefix: String,
     next: i64,
     tell: WatchSink,
-    told: Option<Time>,
+    reported: Option<Time>,
     /// Its server is gone.
     cut: bool,
     over: bool,
@@ -220,7 +220,7 @@ impl MemoryKvStore {
         let mut inner = self.0.borrow_mut();
         let Some((place, event)) = inner.eager().nth(nth) else { return };
         let mut watching = inner.watches.remove(place);
-        watching.told = Some(inner.now);
+        watching.reported = Some(inner.now);
         match &event {
             WatchEvent::Changed { revision, .. } => watching.next = revision.0 + 1,
             WatchEvent::Alive(_) => {}
@@ -343,7 +343,7 @@ impl Inner {
         if watching.next <= self.compacted {
             return Some(WatchEvent::Compacted);
         }
-        if watching.told.is_none() {
+        if watching.reported.is_none() {
             return Some(WatchEvent::Alive(self.header()));
         }
         let from = self.history.partition_point(|(revision, _)| *revision < watching.next);
@@ -353,7 +353,8 @@ impl Inner {
             let changes = new.iter().map(|(_, change)| change.clone()).collect();
             return Some(WatchEvent::Changed { revision: Revision(*revision), changes });
         }
-        let due = watching.told.is_some_and(|told| self.now.since(told) >= WATCH_ALIVE_EVERY);
+        let due =
+            watching.reported.is_some_and(|reported| self.now.since(reported) >= WATCH_ALIVE_EVERY);
         due.then_some(WatchEvent::Alive(self.header()))
     }
 }
@@ -381,7 +382,7 @@ impl KvStore for MemoryKvStore {
             prefix: prefix.to_owned(),
             next: if from == Revision::default() { now + 1 } else { from.0 },
             tell,
-            told: None,
+            reported: None,
             cut: false,
             over: false,
         });

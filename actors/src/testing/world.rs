@@ -375,12 +375,12 @@ impl World {
     pub fn facts(&self) -> Snapshot {
         let node_supervisor = self.node_supervisor();
         let endpoints = self.list();
-        let wanted = |view: &Arc<EndpointView>| {
+        let desired = |view: &Arc<EndpointView>| {
             let subject = view.subject();
             let policy = self
                 .ask(&node_supervisor.policy, |reply| PolicyMsg::ResolveOrKeep { subject, reply });
-            let kept = || Arc::clone(&view.realised.policy);
-            let rows = policy.map_or_else(kept, |policy| Arc::clone(&policy.rows));
+            let retained = || Arc::clone(&view.realised.policy);
+            let rows = policy.map_or_else(retained, |policy| Arc::clone(&policy.rows));
             EndpointFacts::new(view, rows)
         };
         let leases = self.ask(&node_supervisor.ipam, IpamMsg::Dump).into_iter();
@@ -389,7 +389,7 @@ impl World {
         let used = identities.into_iter().filter(|identity| identity.references > 0);
         let state = self.kernel.state();
         Snapshot {
-            endpoints: endpoints.iter().map(wanted).collect(),
+            endpoints: endpoints.iter().map(desired).collect(),
             leases: leases.map(|(address, lease)| (address, lease.owner)).collect(),
             identities: used.map(|identity| (identity.id, identity.labels)).collect(),
             policies: policies(&state),

@@ -123,10 +123,10 @@ async fn disconnect(
     })
 }
 
-/// Asks on the terminal; where there is none, `--yes` is wanted.
+/// Asks on the terminal; where there is none, `--yes` is desired.
 fn confirm(warning: &str) -> Result<(), ClientError> {
     if !io::stdin().is_terminal() {
-        return Err(ClientError::Usage(format!("{warning} Say --yes if that is wanted.")));
+        return Err(ClientError::Usage(format!("{warning} Say --yes if that is what you want.")));
     }
     write!(io::stderr(), "{warning} Type yes to go on: ")?;
     let mut answer = String::new();

@@ -46,7 +46,7 @@ struct Lost {
 /// What the agent itself says.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename = "agent", rename_all = "kebab-case")]
-struct Told<'a> {
+struct Reported<'a> {
     text: &'a str,
 }
 
@@ -68,13 +68,13 @@ pub(super) async fn run(
                 Event::Lost { cpu, count } => lost(out, cpu, count)?,
                 Event::Sample { cpu, bytes } => {
                     if let Some(text) = notice(&bytes).filter(|_| hears_notices(filter)) {
-                        told(out, &text)?;
+                        reported(out, &text)?;
                         left -= 1;
                         continue;
                     }
                     let Some(record) = Record::parse(&bytes) else { continue };
                     let mut line = verdicts.line(cpu, &record);
-                    if left > 0 && wanted(filter, &line) {
+                    if left > 0 && expected(filter, &line) {
                         line.origins = origins.of(client, line.cookie()).await;
                         write(out, &line)?;
                         left -= 1;
@@ -104,14 +104,14 @@ fn hears_notices(filter: &MonitorFilter) -> bool {
     filter.kinds.is_empty() && filter.endpoints.is_empty()
 }
 
-fn told(out: &mut Output<'_>, text: &str) -> Result<(), ClientError> {
+fn reported(out: &mut Output<'_>, text: &str) -> Result<(), ClientError> {
     match out.is_json() {
-        true => out.json_line(&Told { text }),
+        true => out.json_line(&Reported { text }),
         false => out.line(format!(">> agent: {text}")),
     }
 }
 
-fn wanted(filter: &MonitorFilter, line: &Line) -> bool {
+fn expected(filter: &MonitorFilter, line: &Line) -> bool {
     let kind = match line.record {
         line::Kind::Drop { .. } => RecordKind::Drop,
         line::Kind::Trace { .. } => RecordKind::Trace,

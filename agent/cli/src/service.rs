@@ -44,8 +44,8 @@ pub(super) async fn backend(
         BackendCommand::Quarantine { backend } => (backend, BackendState::Quarantined),
         BackendCommand::Release { backend } => (backend, BackendState::Active),
     };
-    let wanted = BackendAddress::new(at, state);
-    let answer = client.send(Method::PATCH, "/volvox/backends", &[], Some(&wanted)).await?;
+    let expected = BackendAddress::new(at, state);
+    let answer = client.send(Method::PATCH, "/volvox/backends", &[], Some(&expected)).await?;
     out.answer(&answer.json()?, |out, backend| backends(out, std::slice::from_ref(backend)))
 }
 

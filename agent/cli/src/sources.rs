@@ -55,9 +55,9 @@ mod tests {
         let mut server = source("kubernetes", "server", Some(3.0));
         server.replaced = Some("another one since 10:02 UTC: its version is 1".to_owned());
         let all = [server, source("kubernetes", "pods", Some(17.4)), source("node", "links", None)];
-        let wanted = "kubernetes: 2 of 2 connected, 4 objects listed; last heard 3 s ago, pods 17 s ago\n\
+        let expected = "kubernetes: 2 of 2 connected, 4 objects listed; last heard 3 s ago, pods 17 s ago\n\
                       kubernetes: server is another one since 10:02 UTC: its version is 1\n\
                       node: 1 of 1 connected, 2 objects listed; nothing heard";
-        assert_eq!(lines(&all), wanted);
+        assert_eq!(lines(&all), expected);
     }
 }

@@ -164,9 +164,9 @@ fn service_lines(services: &ServicesSummary) -> String {
         0 => String::new(),
         room => format!("; the fullest map has {rows} of {room} rows"),
     };
-    let kept = Some(format!("{quarantined} quarantined")).filter(|_| *quarantined > 0);
+    let retained = Some(format!("{quarantined} quarantined")).filter(|_| *quarantined > 0);
     let mut counts = vec![count(*frontends, "frontend"), count(*backends, "backend")];
-    counts.extend(kept.into_iter().chain([written]));
+    counts.extend(retained.into_iter().chain([written]));
     let mut lines = vec![counts.join(", ") + &full];
     if !awaited.is_empty() {
         let whom: Vec<_> = awaited.iter().map(|source| source.name()).collect();

@@ -106,14 +106,14 @@ impl Keys {
     fn of_type<'a, T>(
         &'a self,
         key: &str,
-        wanted: &str,
+        expected: &str,
         read: impl Fn(&'a Value) -> Option<T>,
     ) -> Result<Option<T>, CniError> {
         match self.0.get(key) {
             None | Some(Value::Null) => Ok(None),
-            Some(value) => {
-                read(value).map(Some).ok_or_else(|| undecodable(key, format!("{wanted} is wanted")))
-            }
+            Some(value) => read(value)
+                .map(Some)
+                .ok_or_else(|| undecodable(key, format!("{expected} is expected"))),
         }
     }
 
@@ -142,7 +142,7 @@ impl Keys {
             None | Some("" | "text") => Ok(false),
             Some("json") => Ok(true),
             Some(other) => {
-                Err(invalid("log-format", format!("text or json is wanted, not {other:?}")))
+                Err(invalid("log-format", format!("text or json is expected, not {other:?}")))
             }
         }
     }
@@ -162,7 +162,9 @@ impl Keys {
 fn object(stdin: &[u8]) -> Result<Map<String, Value>, CniError> {
     match serde_json::from_slice(stdin) {
         Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err(undecodable("the configuration", "a JSON object is wanted on standard input")),
+        Ok(_) => {
+            Err(undecodable("the configuration", "a JSON object is expected on standard input"))
+        }
         Err(error) => Err(undecodable("the configuration", error)),
     }
 }

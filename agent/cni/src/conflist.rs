@@ -176,7 +176,7 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>, ConflistError> {
 }
 
 fn has_suffix(file: &Path, suffixes: &[&str]) -> bool {
-    file.extension().is_some_and(|suffix| suffixes.iter().any(|wanted| suffix == *wanted))
+    file.extension().is_some_and(|suffix| suffixes.iter().any(|expected| suffix == *expected))
 }
 
 fn append(path: &Path, suffix: &str) -> PathBuf {

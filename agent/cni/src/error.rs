@@ -21,7 +21,7 @@ pub enum ErrorCode {
     InvalidEnvironment = 4,
     /// Input or output failed.
     Io = 5,
-    /// The configuration is not JSON, or a key has another type than wanted.
+    /// The configuration is not JSON, or a key has another type than desired.
     Decode = 6,
     /// The configuration cannot be carried out.
     InvalidConfig = 7,

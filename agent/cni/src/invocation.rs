@@ -49,7 +49,7 @@ impl Command {
 /// The parameters in the environment, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invocation {
-    /// What is wanted.
+    /// What is desired.
     pub command: Command,
     /// The container's identifier; empty where the command needs none.
     pub container_id: String,
@@ -76,7 +76,7 @@ impl Invocation {
                 wrong(
                     "CNI_COMMAND",
                     value("CNI_COMMAND"),
-                    "ADD, DEL, CHECK, STATUS, GC or VERSION is wanted",
+                    "ADD, DEL, CHECK, STATUS, GC or VERSION is expected",
                 )
             })?;
         let missing: Vec<_> =
@@ -137,7 +137,7 @@ fn check_container_id(id: &str) -> Result<(), CniError> {
     Err(wrong(
         "CNI_CONTAINERID",
         id,
-        "letters, digits, '_', '.', '-' are wanted, the first one a letter or digit",
+        "letters, digits, '_', '.', '-' are expected, the first one a letter or digit",
     ))
 }
 
@@ -149,9 +149,9 @@ fn check_ifname(name: &str) -> Result<(), CniError> {
     if name.len() <= 15 && !is_another_s && name.chars().all(fits) {
         return Ok(());
     }
-    let wanted =
-        "at most 15 bytes are wanted, without '/', ':', '%' and blanks, not all or default";
-    Err(wrong("CNI_IFNAME", name, wanted))
+    let expected =
+        "at most 15 bytes are expected, without '/', ':', '%' and blanks, not all or default";
+    Err(wrong("CNI_IFNAME", name, expected))
 }
 
 fn arguments(text: &str) -> Result<BTreeMap<&str, &str>, CniError> {
@@ -159,15 +159,15 @@ fn arguments(text: &str) -> Result<BTreeMap<&str, &str>, CniError> {
         .filter(|pair| !pair.is_empty())
         .map(|pair| {
             pair.split_once('=')
-                .ok_or_else(|| wrong("CNI_ARGS", text, "KEY=VALUE;KEY=VALUE… is wanted"))
+                .ok_or_else(|| wrong("CNI_ARGS", text, "KEY=VALUE;KEY=VALUE… is expected"))
         })
         .collect()
 }
 
-fn wrong(key: &str, value: &str, wanted: &str) -> CniError {
+fn wrong(key: &str, value: &str, expected: &str) -> CniError {
     let mut shown: String = value.chars().take(64).collect();
     if shown.len() < value.len() {
         shown.push('…');
     }
-    CniError::new(ErrorCode::InvalidEnvironment, format!("{key}={shown:?} is wrong"), wanted)
+    CniError::new(ErrorCode::InvalidEnvironment, format!("{key}={shown:?} is wrong"), expected)
 }

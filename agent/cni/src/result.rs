@@ -121,7 +121,7 @@ fn list<'a>(result: &'a Map<String, Value>, key: &str) -> Result<&'a [Value], Cn
     match result.get(key) {
         None | Some(Value::Null) => Ok(&[]),
         Some(Value::Array(list)) => Ok(list),
-        Some(_) => Err(undecodable(&format!("prevResult.{key}"), "a list is wanted")),
+        Some(_) => Err(undecodable(&format!("prevResult.{key}"), "a list is expected")),
     }
 }
 

@@ -37,7 +37,7 @@ fn answer(output: &Output) -> Value {
 }
 
 /// Answers one request on a connection; a `PUT` is told and never answered.
-fn serve(mut stream: UnixStream, told: &Sender<String>) {
+fn serve(mut stream: UnixStream, reported: &Sender<String>) {
     let mut request = [0; 4096];
     let length = stream.read(&mut request).unwrap_or(0);
     let line = String::from_utf8_lossy(&request[..length]);
@@ -50,7 +50,7 @@ fn serve(mut stream: UnixStream, told: &Sender<String>) {
     };
     let never = line.starts_with("PUT");
     let absent = line.starts_with("DELETE /v1/endpoint");
-    told.send(line).unwrap();
+    reported.send(line).unwrap();
     if never {
         drop(stream.read(&mut request));
         return;
@@ -60,12 +60,12 @@ fn serve(mut stream: UnixStream, told: &Sender<String>) {
     write!(stream, "HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
 }
 
-fn agent(socket: &Path, told: Sender<String>) {
+fn agent(socket: &Path, reported: Sender<String>) {
     let listener = UnixListener::bind(socket).unwrap();
     thread::spawn(move || {
         for stream in listener.incoming() {
-            let told = told.clone();
-            thread::spawn(move || serve(stream.unwrap(), &told));
+            let reported = reported.clone();
+            thread::spawn(move || serve(stream.unwrap(), &reported));
         }
     });
 }
@@ -74,8 +74,8 @@ fn agent(socket: &Path, told: Sender<String>) {
 fn a_terminated_add_leaves_nothing_and_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("agent.sock");
-    let (told, asked) = mpsc::channel();
-    agent(&socket, told);
+    let (reported, asked) = mpsc::channel();
+    agent(&socket, reported);
     let (node, container) = (Netns::create().unwrap(), Netns::create().unwrap());
     let netns = format!("/proc/{}/fd/{}", std::process::id(), container.as_fd().as_raw_fd());
     let env = [

@@ -182,12 +182,12 @@ fn superfluous(lives: Vec<u64>, rings: &[(u64, bool, u64)]) -> Vec<u64> {
     let last = lives.len().saturating_sub(LIVES);
     let ring = |life: &u64| rings.iter().find(|(number, ..)| number == life);
     let is_bad = |life: &u64| ring(life).is_some_and(|(_, ended_well, _)| !ended_well);
-    let (mut removed, mut kept): (Vec<u64>, Vec<u64>) = (Vec::new(), Vec::new());
+    let (mut removed, mut retained): (Vec<u64>, Vec<u64>) = (Vec::new(), Vec::new());
     for (nth, life) in lives.into_iter().enumerate() {
-        if nth < last && !is_bad(&life) { removed.push(life) } else { kept.push(life) }
+        if nth < last && !is_bad(&life) { removed.push(life) } else { retained.push(life) }
     }
-    let mut bytes: u64 = kept.iter().filter_map(|life| Some(ring(life)?.2)).sum();
-    for life in kept {
+    let mut bytes: u64 = retained.iter().filter_map(|life| Some(ring(life)?.2)).sum();
+    for life in retained {
         if bytes <= BYTES_MAX {
             break;
         }

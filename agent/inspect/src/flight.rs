@@ -156,7 +156,7 @@ impl Recording {
 /// then that of the run before it.
 fn keep_previous(dir: &Path, troubles: &mut Vec<String>) {
     let (current, previous) = (dir.join(CURRENT), dir.join(PREVIOUS));
-    let kept = match file::is_unwritten(&current) {
+    let retained = match file::is_unwritten(&current) {
         true => fs::remove_file(&current),
         false => {
             if let Some(life) = file::life(&previous).filter(|_| current.exists())
@@ -167,7 +167,7 @@ fn keep_previous(dir: &Path, troubles: &mut Vec<String>) {
             fs::rename(&current, &previous)
         }
     };
-    match kept {
+    match retained {
         Ok(()) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => troubles.push(format!(

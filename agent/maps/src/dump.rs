@@ -98,7 +98,7 @@ impl Dump {
                 name: name.to_owned(),
                 path: self.pins.map(name),
                 found: sizes(map.key_bytes(), map.value_bytes()),
-                wanted: sizes(key, value),
+                desired: sizes(key, value),
             });
         }
         Ok(Table::new(map, name, Default::default(), Default::default()))

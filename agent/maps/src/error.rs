@@ -32,7 +32,7 @@ pub enum DatapathError {
     },
     /// A pinned map is of another layout, and its rows cannot be taken over.
     #[error(
-        "map {name} pinned at {path:?} is of another layout: found {found}, wanted {wanted}; \
+        "map {name} pinned at {path:?} is of another layout: found {found}, wanted {desired}; \
          stop what uses it and remove the pin, or name another directory with --bpf-root"
     )]
     Layout {
@@ -43,11 +43,11 @@ pub enum DatapathError {
         /// Its type and sizes.
         found: String,
         /// Type and sizes that this version works with.
-        wanted: String,
+        desired: String,
     },
     /// The rows of a pinned map do not fit into one of the size asked for.
     #[error(
-        "map {name} has more rows than the {wanted} asked for ({cause}); ask for at least {found}"
+        "map {name} has more rows than the {desired} asked for ({cause}); ask for at least {found}"
     )]
     TooSmall {
         /// The map's name.
@@ -55,7 +55,7 @@ pub enum DatapathError {
         /// Rows that the pinned map has room for.
         found: u32,
         /// Rows that were asked for.
-        wanted: u32,
+        desired: u32,
         /// The system's words.
         cause: io::Error,
     },

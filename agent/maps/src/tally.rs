@@ -46,7 +46,7 @@ pub struct MapTally {
     rows: AtomicU64,
     room: AtomicU32,
     /// Of which of the maps of this name it was told that they are nearly full.
-    told: Mutex<BTreeSet<u32>>,
+    reported: Mutex<BTreeSet<u32>>,
 }
 
 impl MapTally {
@@ -114,11 +114,11 @@ impl MapTally {
     /// fills up another time.
     fn is_news(&self, part: u32, rows: u64) -> bool {
         let Some(room) = self.room().filter(|_| PRESSED.contains(&self.name)) else { return false };
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         match rows * 100 > u64::from(room) * TOLD_AT {
-            true => told.insert(part),
+            true => reported.insert(part),
             false => {
-                told.remove(&part);
+                reported.remove(&part);
                 false
             }
         }

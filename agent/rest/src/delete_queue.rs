@@ -189,7 +189,7 @@ impl Exclusive {
             .and_then(|files| files.map(|file| Ok(file?.path())).collect::<io::Result<Vec<_>>>())
             .map_err(disk("read", dir))?;
         let has =
-            |path: &Path, wanted: &str| path.extension().is_some_and(|suffix| suffix == wanted);
+            |path: &Path, expected: &str| path.extension().is_some_and(|suffix| suffix == expected);
         for draft in paths.iter().filter(|path| has(path, DRAFT_SUFFIX)) {
             // Its writer was killed: one that lives would hold the lock.
             fs::remove_file(draft).map_err(disk("remove", draft))?;
@@ -201,7 +201,7 @@ impl Exclusive {
         for path in paths {
             let bytes = match content(&path) {
                 Ok(bytes) => bytes,
-                // It may be read at the next start; until then it is wanted as before.
+                // It may be read at the next start; until then it is desired as before.
                 Err(error) => {
                     let path = path.display();
                     tracing::error!(%path, %error, "a deletion cannot be read and stays in the queue");

@@ -53,8 +53,8 @@ fn refused(text: &str) -> Response {
 pub(super) async fn bound_body(request: Request, next: Next) -> Response {
     let waits_for_go = request.headers().contains_key(header::EXPECT);
     let (parts, body) = request.into_parts();
-    let told = body.size_hint().exact().unwrap_or(0);
-    if told > BODY_BYTES_HEARD_MAX || (told > BODY_BYTES_MAX && waits_for_go) {
+    let announced = body.size_hint().exact().unwrap_or(0);
+    if announced > BODY_BYTES_HEARD_MAX || (announced > BODY_BYTES_MAX && waits_for_go) {
         return too_large().into_response();
     }
     match timeout(BODY_PATIENCE, collect(body)).await {
@@ -69,7 +69,7 @@ pub(super) async fn bound_body(request: Request, next: Next) -> Response {
 }
 
 async fn collect(mut body: Body) -> Result<Vec<u8>, ApiError> {
-    let mut kept = Vec::new();
+    let mut retained = Vec::new();
     let mut seen = 0;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {
@@ -78,15 +78,15 @@ async fn collect(mut body: Body) -> Result<Vec<u8>, ApiError> {
         let Ok(data) = frame.into_data() else { continue };
         seen += data.len() as u64;
         if seen <= BODY_BYTES_MAX {
-            kept.extend_from_slice(&data);
+            retained.extend_from_slice(&data);
         } else {
-            kept = Vec::new();
+            retained = Vec::new();
             if seen > BODY_BYTES_HEARD_MAX {
                 break;
             }
         }
     }
-    if seen > BODY_BYTES_MAX { Err(too_large()) } else { Ok(kept) }
+    if seen > BODY_BYTES_MAX { Err(too_large()) } else { Ok(retained) }
 }
 
 fn too_large() -> ApiError {

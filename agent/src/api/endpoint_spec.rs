@@ -105,7 +105,7 @@ fn single(field: &str, mac: Mac) -> Result<Mac, ApiError> {
     match mac.0[0] & 1 {
         0 => Ok(mac),
         _ => Err(ApiError::bad_request(format!(
-            "{field}: {mac} is a group's address: that of one interface is wanted"
+            "{field}: {mac} is a group's address: that of one interface is expected"
         ))),
     }
 }

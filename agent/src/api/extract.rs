@@ -40,7 +40,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Segment {
 /// Reads JSON; an error names the member that is wrong.
 pub(super) fn read_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     if body.is_empty() {
-        return Err(ApiError::bad_request("the request has no body: a JSON body is wanted"));
+        return Err(ApiError::bad_request("the request has no body: a JSON body is expected"));
     }
     let mut reader = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {

@@ -120,12 +120,12 @@ pub(super) fn kube_proxy_replacement(
 }
 
 /// Whether runtimes find the configuration that has them call the plugin.
-pub(super) fn cni_file(wanted: Option<&Path>) -> Status {
+pub(super) fn cni_file(expected: Option<&Path>) -> Status {
     let status = |state: &str, msg: String| Status { state: state.to_owned(), msg };
-    let Some(wanted) = wanted else {
+    let Some(expected) = expected else {
         return status("Disabled", "CNI configuration management disabled".to_owned());
     };
-    match Conflist::installed(wanted) {
+    match Conflist::installed(expected) {
         Some(path) => {
             status("Ok", format!("successfully wrote CNI configuration file to {}", path.display()))
         }
@@ -134,7 +134,7 @@ pub(super) fn cni_file(wanted: Option<&Path>) -> Status {
             format!(
                 "there is no CNI configuration of this agent at {}: it is written once known \
                  endpoints are restored; if somebody removed it since, restart the agent",
-                wanted.display()
+                expected.display()
             ),
         ),
     }

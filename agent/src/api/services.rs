@@ -106,7 +106,7 @@ mod tests {
             foreign: vec!["backend 7, 10.0.0.7:80/TCP, has the state 9".into()],
             ..ServicesStatus::default()
         };
-        let wanted = [
+        let expected = [
             "Service default/web of web.yaml is refused, what it was before stays: \
              spec.ports[0].port: 70000 is no port; write a number from 1 to 65535",
             "service default/db: 10.0.0.1:80/TCP is default/web's",
@@ -115,7 +115,7 @@ mod tests {
             "maps of services have rows that mean nothing, and stay: backend 7, 10.0.0.7:80/TCP, \
              has the state 9",
         ];
-        assert_eq!(texts(&status), wanted);
+        assert_eq!(texts(&status), expected);
         assert_eq!(troubles(&status)[2].failures, 3);
         assert_eq!(texts(&ServicesStatus::default()), [""; 0]);
     }
@@ -138,11 +138,11 @@ mod tests {
         let found = vec!["service 10.0.0.1:80/TCP is not whole".to_owned()];
         let awaited = [ServiceSource::Cluster].into();
         let mut status = ServicesStatus { found, awaited, ..ServicesStatus::default() };
-        let wanted = ["maps of services at start: service 10.0.0.1:80/TCP is not whole"];
-        assert_eq!(texts(&status), wanted);
+        let expected = ["maps of services at start: service 10.0.0.1:80/TCP is not whole"];
+        assert_eq!(texts(&status), expected);
         status.awaited.clear();
         status.open = 1;
-        assert_eq!(texts(&status), wanted);
+        assert_eq!(texts(&status), expected);
         status.open = 0;
         assert_eq!(texts(&status), [""; 0]);
     }

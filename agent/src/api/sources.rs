@@ -161,13 +161,13 @@ fn deaf(server: &ServerView, listed: &[SourceStatus], now: Time) -> Option<Strin
     let number = |version: &Option<String>| version.as_ref()?.parse::<u64>().ok();
     let followed = listed.iter().filter(|it| matches!(it.state, SourceState::Synced(_)));
     let silence = followed.clone().filter_map(|it| it.hearing.silence(now)).min()?;
-    let told = followed.filter_map(|it| number(&it.version)).max()?;
+    let reported = followed.filter_map(|it| number(&it.version)).max()?;
     let known = number(&server.version)?;
-    let is_late = known > told && server.since.is_some_and(|since| now.since(since) >= GRACE);
+    let is_late = known > reported && server.since.is_some_and(|since| now.since(since) >= GRACE);
     (is_late && silence >= SILENCE_WARNED).then(|| {
         let seconds = silence.as_secs();
         format!(
-            "no watch of the API server has said anything for {seconds} s, up to version {told}; \
+            "no watch of the API server has said anything for {seconds} s, up to version {reported}; \
              the server is at {known}: all is listed after half a minute"
         )
     })

@@ -101,11 +101,11 @@ fn source(status: &SourceStatus, now: Time) -> Option<Trouble> {
         }
         SourceState::Synced(_) | SourceState::Undefined => return None,
     };
-    let kept = match status.synced {
+    let retained = match status.synced {
         true => "what they said before stays",
         false => status.feed.waiting(),
     };
-    Some(Trouble::new(format!("{SOURCE}{name}"), failures, format!("{name} {what}; {kept}")))
+    Some(Trouble::new(format!("{SOURCE}{name}"), failures, format!("{name} {what}; {retained}")))
 }
 
 /// Something that this node does not say of itself in the cluster.
@@ -431,8 +431,8 @@ mod tests {
         let cycle = WaitCycle(vec![wait(1, 2, "an address"), wait(2, 1, "an endpoint")]);
         assert!(!is_lasting(&cycle, at(10)) && is_lasting(&cycle, at(11)));
         let text = ring("endpoints for ipam: an address, …", &cycle, at(12)).text;
-        let wanted = "actors wait for each other, until one gives up in 58 s: endpoints for ipam: \
+        let expected = "actors wait for each other, until one gives up in 58 s: endpoints for ipam: \
                       an address, …; report it";
-        assert_eq!(text, wanted);
+        assert_eq!(text, expected);
     }
 }

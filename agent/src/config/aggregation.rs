@@ -81,7 +81,7 @@ impl Serialize for TcpFlags {
 pub(super) fn parse_interval(text: &str) -> Result<Duration, String> {
     let span = parse_duration(text).map_err(|error| error.to_string())?;
     if span.subsec_nanos() != 0 || span.as_secs() > u16::MAX.into() {
-        return Err(format!("whole seconds are wanted, {} at most", u16::MAX));
+        return Err(format!("whole seconds are expected, {} at most", u16::MAX));
     }
     Ok(span)
 }

@@ -78,8 +78,8 @@ pub(super) fn environment(
 /// The directory of settings, which the directory itself cannot name.
 pub(super) fn config_dir(own: &ArgMatches, environment: &[Setting]) -> Option<PathBuf> {
     const FLAG: &str = "config-dir";
-    let told = own.value_source("config_dir") == Some(ValueSource::CommandLine);
-    let path = if told {
+    let given = own.value_source("config_dir") == Some(ValueSource::CommandLine);
+    let path = if given {
         own.get_one::<PathBuf>("config_dir").cloned()
     } else {
         environment.iter().rfind(|setting| setting.flag == FLAG).map(|it| it.value.clone().into())
@@ -136,9 +136,9 @@ impl Origins {
     /// From the command line's own arguments and the lower layers, the weaker first.
     pub(super) fn new(own: &ArgMatches, lower: &[Setting]) -> Self {
         let lower = lower.iter().map(|setting| (setting.flag.clone(), setting.origin.clone()));
-        let told =
+        let given =
             own.ids().filter(|id| own.value_source(id.as_str()) == Some(ValueSource::CommandLine));
-        let own = told.map(|id| (id.as_str().replace('_', "-"), Origin::CommandLine));
+        let own = given.map(|id| (id.as_str().replace('_', "-"), Origin::CommandLine));
         Self(lower.chain(own).collect())
     }
 

@@ -39,14 +39,14 @@ pub enum RateLimitError {
     )]
     Setting(String),
     /// A setting's value.
-    #[error("{setting}: {value:?} is not usable: write {wanted}")]
+    #[error("{setting}: {value:?} is not usable: write {expected}")]
     Value {
         /// The setting.
         setting: String,
         /// Its value.
         value: String,
         /// What one looks like.
-        wanted: &'static str,
+        expected: &'static str,
     },
     /// A setting before any call.
     #[error("{0:?} belongs to no call: begin with one, as in endpoint-create=rate-limit:10/s")]
@@ -91,10 +91,10 @@ impl FromStr for RateLimits {
 impl RateLimit {
     fn set(&mut self, setting: &str) -> Result<(), RateLimitError> {
         let (name, value) = setting.split_once(':').unwrap_or((setting, ""));
-        let bad = |wanted| RateLimitError::Value {
+        let bad = |expected| RateLimitError::Value {
             setting: name.to_owned(),
             value: value.to_owned(),
-            wanted,
+            expected,
         };
         let count = || value.parse().map_err(|_| bad("a whole number such as 4"));
         match name {

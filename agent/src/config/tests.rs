@@ -230,11 +230,11 @@ fn wrong_values_on_the_command_line_name_flag_and_form() {
         ("--prometheus-serve-addr=0.0.0.0:9962", "write :9962"),
         ("--api-rate-limit=endpoint-make=rate-limit:1/s", "no call that can be limited"),
         ("--conntrack-gc-interval=-5s", "it is negative"),
-        ("--monitor-aggregation-interval=500ms", "whole seconds are wanted"),
+        ("--monitor-aggregation-interval=500ms", "whole seconds are expected"),
         ("--monitor-aggregation-flags=syn,x", "\"x\" is no TCP flag"),
         ("--kvstore=consul", "possible values: etcd, etcd-rs, embedded"),
         ("--kvstore-opt=etcd.adress=x", "\"etcd.adress\" is no option of etcd"),
-        ("--kvstore-lease-ttl=25h", "1s to 24h are wanted"),
+        ("--kvstore-lease-ttl=25h", "1s to 24h are expected"),
     ] {
         let text = refusal(&[argument]);
         let flag = argument.split('=').next().unwrap();

@@ -94,7 +94,7 @@ pub(super) fn parse_table_size(text: &str) -> Result<u32, String> {
     let size = text.parse().ok().filter(|size| TABLE_SIZES.contains(size));
     size.ok_or_else(|| {
         let all = TABLE_SIZES.map(|size| size.to_string()).join(", ");
-        format!("{text:?} is no size of a table: one of {all} is wanted")
+        format!("{text:?} is no size of a table: one of {all} is expected")
     })
 }
 
@@ -210,13 +210,13 @@ const LEASE_TTL_MAX: Duration = Duration::from_secs(24 * 3600);
 pub(super) fn parse_lease_ttl(text: &str) -> Result<Duration, String> {
     let span = parse_duration(text).map_err(|error| error.to_string())?;
     let fits = (Duration::from_secs(1)..=LEASE_TTL_MAX).contains(&span);
-    fits.then_some(span).ok_or_else(|| "1s to 24h are wanted".to_owned())
+    fits.then_some(span).ok_or_else(|| "1s to 24h are expected".to_owned())
 }
 
 /// Reads a share of something, 0 to 1.
 pub(super) fn parse_ratio(text: &str) -> Result<f64, String> {
     let ratio = text.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio));
-    ratio.ok_or_else(|| "a number from 0 to 1 is wanted".to_owned())
+    ratio.ok_or_else(|| "a number from 0 to 1 is expected".to_owned())
 }
 
 /// An address to listen on, or nothing.

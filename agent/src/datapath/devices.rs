@@ -89,12 +89,12 @@ impl Devices<'_> {
     ) -> Result<(u32, HookState), KernelError> {
         let (mut at, mut state) = (0, HookState::Link);
         for (nth, hook) in hooks(kind).iter().enumerate() {
-            let wanted = current.map(|programs| programs[nth].id);
+            let desired = current.map(|programs| programs[nth].id);
             match self.link(name, hook.program)? {
                 Some(link) if link.ifindex != 0 && [0, link.ifindex].contains(&at) => {
                     at = link.ifindex;
                     let lineup = Lineup::read(at, *hook)?;
-                    let found = lineup.judge(Some((&link, HookState::Link)), wanted)?.linked;
+                    let found = lineup.judge(Some((&link, HookState::Link)), desired)?.linked;
                     if found != Some(HookState::Link) {
                         state = found.unwrap_or(HookState::Stale);
                     }
@@ -186,11 +186,11 @@ impl Devices<'_> {
 
     /// Has every device that runs older programs run the current ones; false if one does not. Those
     /// programs take long to load: where it is not needed they go on until the devices' owner asks.
-    pub(super) fn switch(&self, wanted: Switch) -> Result<bool, DatapathError> {
+    pub(super) fn switch(&self, desired: Switch) -> Result<bool, DatapathError> {
         let mut all = true;
         for name in self.names()? {
             for kind in [DeviceKind::Native, DeviceKind::Overlay] {
-                if let Err(error) = self.switch_one(&name, kind, wanted) {
+                if let Err(error) = self.switch_one(&name, kind, desired) {
                     all = false;
                     tracing::warn!(device = name, %error, "an older program goes on serving");
                 }
@@ -199,11 +199,11 @@ impl Devices<'_> {
         Ok(all)
     }
 
-    fn switch_one(&self, name: &str, kind: DeviceKind, wanted: Switch) -> Result<(), KernelError> {
+    fn switch_one(&self, name: &str, kind: DeviceKind, desired: Switch) -> Result<(), KernelError> {
         let (mut programs, mut replaced) = (None, Replaced::default());
         for (nth, hook) in hooks(kind).iter().enumerate() {
             let Some(link) = self.link(name, hook.program)? else { continue };
-            if link.ifindex == 0 || (wanted == Switch::Needed && self.serves(&link)) {
+            if link.ifindex == 0 || (desired == Switch::Needed && self.serves(&link)) {
                 continue;
             }
             let programs = match &mut programs {

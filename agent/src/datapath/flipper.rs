@@ -100,8 +100,8 @@ impl Flipper {
                 Err(queue::TryRecvError::Empty) => thread::yield_now(),
                 Err(queue::TryRecvError::Disconnected) => {
                     let lost = io::Error::other("the thread that wrote it panicked");
-                    let told = |(slot, _)| ((slot, None), Err(refused_slot(slot, &lost)));
-                    return expected.into_iter().map(told).collect();
+                    let reported = |(slot, _)| ((slot, None), Err(refused_slot(slot, &lost)));
+                    return expected.into_iter().map(reported).collect();
                 }
             }
         }

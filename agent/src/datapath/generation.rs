@@ -1,4 +1,4 @@
-//! Generations of the endpoints' programs: which one is wanted, and how it is loaded, pinned and
+//! Generations of the endpoints' programs: which one is desired, and how it is loaded, pinned and
 //! made current. It leaves to others how hooks come to run it.
 
 use std::{
@@ -105,7 +105,7 @@ impl Generation {
     }
 }
 
-/// Which programs are wanted.
+/// Which programs are desired.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Build {
     hash: [u8; 32],
@@ -155,7 +155,7 @@ pub(super) struct Generations<'a> {
 }
 
 impl Generations<'_> {
-    /// The generation wanted. Unless it is there and current already, it is loaded if need be, and
+    /// The generation desired. Unless it is there and current already, it is loaded if need be, and
     /// `switch` is called to have every hook run it. Killed anywhere, the next call goes on.
     pub(super) fn open(
         &self,
@@ -213,7 +213,7 @@ impl Generations<'_> {
         self.pins.programs().join(format!("{}{INCOMING}", self.build.name()))
     }
 
-    /// Directories of generations that are not the one wanted.
+    /// Directories of generations that are not the one desired.
     fn others(&self) -> Result<Vec<String>, DatapathError> {
         let path = self.pins.programs();
         let mut others = names(&path).map_err(|e| bpffs("list", path, e))?;

@@ -1,4 +1,4 @@
-//! Loading programs with aya. Nothing here runs when the pinned programs are the ones wanted.
+//! Loading programs with aya. Nothing here runs when the pinned programs are the ones desired.
 
 use std::{io, os::fd::AsFd, path::Path};
 

@@ -17,7 +17,7 @@ pub(super) const TABLE: &str = "volvox_maglev_table";
 #[derive(Debug)]
 pub(super) struct TableMaps {
     table: NewMap<'static>,
-    kept: bool,
+    retained: bool,
 }
 
 fn table_spec(sizes: MapSizes) -> NewMap<'static> {
@@ -26,17 +26,17 @@ fn table_spec(sizes: MapSizes) -> NewMap<'static> {
 }
 
 impl TableMaps {
-    /// Compares the tables that are wanted with those that there may be.
+    /// Compares the tables that are desired with those that there may be.
     pub(super) fn of(pins: &Pins, sizes: MapSizes) -> Result<Self, DatapathError> {
         let table = table_spec(sizes);
         let pinned = open_pinned(pins, TABLE)?;
-        Ok(Self { table, kept: pinned.is_some_and(|map| same_layout(map.info(), &table)) })
+        Ok(Self { table, retained: pinned.is_some_and(|map| same_layout(map.info(), &table)) })
     }
 
     /// Whether maps of tables that are pinned can stay. Others make room for empty ones; where a
     /// service has no table, any of its backends is taken.
     pub(super) fn are_kept(&self) -> bool {
-        self.kept
+        self.retained
     }
 
     /// How a service's table is made.
@@ -44,9 +44,9 @@ impl TableMaps {
         self.table
     }
 
-    /// Notes that every map of tables takes those wanted.
+    /// Notes that every map of tables takes those desired.
     pub(super) fn settle(&self, pins: &Pins) -> Result<(), DatapathError> {
-        if !self.kept {
+        if !self.retained {
             let path = pins.map(TABLE);
             unpin(&path).map_err(|e| bpffs("remove", path, e))?;
             create_pinned(pins, TABLE, &self.table)?;

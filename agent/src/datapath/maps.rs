@@ -96,7 +96,7 @@ pub(super) struct Maps {
     pub(super) empty: Map,
     /// Maps of connections that are being replaced by ones of another size.
     pub(super) resizing: Resizing,
-    /// Whether a map is not of the size wanted because an earlier change has to be finished first.
+    /// Whether a map is not of the size desired because an earlier change has to be finished first.
     pub(super) is_behind: bool,
     /// Each map's name and number, in the order of [`MAPS`].
     pub(super) ids: Vec<(&'static str, u32)>,
@@ -128,7 +128,7 @@ impl Maps {
         let (mut opened, mut is_behind) = (Vec::with_capacity(MAPS.len()), false);
         for spec in MAPS.iter().filter(|spec| !OLD_CONNECTIONS.contains(spec)) {
             let map = opening.open(spec, Some(&resizing))?;
-            is_behind |= !same_size(map.info(), &wanted(spec, sizes)?);
+            is_behind |= !same_size(map.info(), &desired(spec, sizes)?);
             opened.push((spec.name, map));
         }
         tables.settle(pins)?;
@@ -234,7 +234,7 @@ pub(super) fn policy_spec(sizes: MapSizes) -> NewMap<'static> {
     new_map(&maps::POLICY, sizes.policy)
 }
 
-fn wanted(spec: &MapSpec, sizes: MapSizes) -> Result<NewMap<'static>, DatapathError> {
+fn desired(spec: &MapSpec, sizes: MapSizes) -> Result<NewMap<'static>, DatapathError> {
     Ok(new_map(spec, sizes.entries(spec)?))
 }
 
@@ -284,10 +284,10 @@ struct Opening<'a, F> {
 impl<F: Fn() -> Vec<Map>> Opening<'_, F> {
     /// Opens a map, takes over one of another size, or makes one.
     fn open(&self, spec: &MapSpec, resizing: Option<&Resizing>) -> Result<Map, DatapathError> {
-        let (pins, name, wanted) = (self.pins, spec.name, wanted(spec, self.sizes)?);
+        let (pins, name, desired) = (self.pins, spec.name, desired(spec, self.sizes)?);
         let found = match open_pinned(pins, name)? {
             Some(found) => found,
-            None => match self.orphan(&wanted) {
+            None => match self.orphan(&desired) {
                 Some(orphan) => {
                     tracing::warn!(
                         map = name,
@@ -296,38 +296,39 @@ impl<F: Fn() -> Vec<Map>> Opening<'_, F> {
                     pin(&orphan, pins.map(name))?;
                     orphan
                 }
-                None => return create(pins, spec, &wanted, self.tables),
+                None => return create(pins, spec, &desired, self.tables),
             },
         };
-        if !same_layout(found.info(), &wanted) {
-            return Err(other_layout(pins, name, &found, &wanted));
+        if !same_layout(found.info(), &desired) {
+            return Err(other_layout(pins, name, &found, &desired));
         }
         let is_tables = spec.map_type == MapType::HashOfMaps;
-        if same_size(found.info(), &wanted) && (!is_tables || self.tables.are_kept()) {
+        if same_size(found.info(), &desired) && (!is_tables || self.tables.are_kept()) {
             return Ok(found);
         }
         if is_tables {
-            let new = made(spec, &wanted, self.tables)?;
-            put_in_place(pins, &new, &found, &wanted)?;
+            let new = made(spec, &desired, self.tables)?;
+            put_in_place(pins, &new, &found, &desired)?;
             return Ok(new);
         }
         if spec.inner.is_some() {
-            return Err(other_layout(pins, name, &found, &wanted));
+            return Err(other_layout(pins, name, &found, &desired));
         }
         // A slot takes maps of the same flags only.
         let slot = resizing.and_then(|resizing| resizing.slot(name));
-        match slot.filter(|_| found.info().flags == wanted.flags) {
-            Some(slot) => replace_behind(pins, slot, found, &wanted),
-            None => resize(pins, &found, &wanted),
+        match slot.filter(|_| found.info().flags == desired.flags) {
+            Some(slot) => replace_behind(pins, slot, found, &desired),
+            None => resize(pins, &found, &desired),
         }
     }
 
-    /// A map of that name that has no pin and that programs use, of the size wanted if there is
+    /// A map of that name that has no pin and that programs use, of the size desired if there is
     /// one.
-    fn orphan(&self, wanted: &NewMap<'_>) -> Option<Map> {
+    fn orphan(&self, desired: &NewMap<'_>) -> Option<Map> {
         let mut orphans = (self.orphans)();
-        orphans.retain(|map| same_layout(map.info(), wanted) && is_named(map.info(), wanted.name));
-        orphans.sort_by_key(|map| !same_size(map.info(), wanted));
+        orphans
+            .retain(|map| same_layout(map.info(), desired) && is_named(map.info(), desired.name));
+        orphans.sort_by_key(|map| !same_size(map.info(), desired));
         orphans.into_iter().next()
     }
 }
@@ -355,23 +356,23 @@ fn made(spec: &MapSpec, new: &NewMap<'_>, tables: &TableMaps) -> Result<Map, Dat
     Ok(Map::create(&new).map_err(|e| not_made(spec.name, &e))?)
 }
 
-fn other_layout(pins: &Pins, name: &str, found: &Map, wanted: &NewMap<'_>) -> DatapathError {
+fn other_layout(pins: &Pins, name: &str, found: &Map, desired: &NewMap<'_>) -> DatapathError {
     DatapathError::Layout {
         name: name.to_owned(),
         path: pins.map(name),
         found: describe(&as_new(found.info())),
-        wanted: describe(wanted),
+        desired: describe(desired),
     }
 }
 
 /// Same type, key and value: rows of the one can be copied to the other.
-pub(super) fn same_layout(info: &MapInfo, wanted: &NewMap<'_>) -> bool {
+pub(super) fn same_layout(info: &MapInfo, desired: &NewMap<'_>) -> bool {
     (info.map_type, info.key_size, info.value_size)
-        == (wanted.map_type, wanted.key_size, wanted.value_size)
+        == (desired.map_type, desired.key_size, desired.value_size)
 }
 
-fn same_size(info: &MapInfo, wanted: &NewMap<'_>) -> bool {
-    (info.max_entries, info.flags) == (wanted.max_entries, wanted.flags)
+fn same_size(info: &MapInfo, desired: &NewMap<'_>) -> bool {
+    (info.max_entries, info.flags) == (desired.max_entries, desired.flags)
 }
 
 fn as_new(info: &MapInfo) -> NewMap<'static> {
@@ -393,27 +394,27 @@ fn describe(map: &NewMap<'_>) -> String {
     )
 }
 
-/// Makes a map of the size wanted, copies the rows and puts it in the pinned one's place. Programs
+/// Makes a map of the size desired, copies the rows and puts it in the pinned one's place. Programs
 /// that are loaded go on with the old one until the next generation replaces them.
-fn resize(pins: &Pins, found: &Map, wanted: &NewMap<'_>) -> Result<Map, DatapathError> {
-    let new = Map::create(wanted).map_err(|e| not_made(wanted.name, &e))?;
-    if wanted.map_type != MapType::PerfEventArray as u32 {
-        copy(found, &new).map_err(|cause| not_copied(found, wanted, cause))?;
+fn resize(pins: &Pins, found: &Map, desired: &NewMap<'_>) -> Result<Map, DatapathError> {
+    let new = Map::create(desired).map_err(|e| not_made(desired.name, &e))?;
+    if desired.map_type != MapType::PerfEventArray as u32 {
+        copy(found, &new).map_err(|cause| not_copied(found, desired, cause))?;
     }
-    put_in_place(pins, &new, found, wanted)?;
+    put_in_place(pins, &new, found, desired)?;
     Ok(new)
 }
 
 /// Only a map that is full is too small; all else is said as it is.
-fn not_copied(found: &Map, wanted: &NewMap<'_>, cause: io::Error) -> DatapathError {
+fn not_copied(found: &Map, desired: &NewMap<'_>, cause: io::Error) -> DatapathError {
     match cause.raw_os_error() {
         Some(libc::E2BIG | libc::ENOSPC) => DatapathError::TooSmall {
-            name: wanted.name.to_owned(),
+            name: desired.name.to_owned(),
             found: found.info().max_entries,
-            wanted: wanted.max_entries,
+            desired: desired.max_entries,
             cause,
         },
-        _ => refused("copy the rows of", wanted.name, &cause).into(),
+        _ => refused("copy the rows of", desired.name, &cause).into(),
     }
 }
 
@@ -424,17 +425,17 @@ fn replace_behind(
     pins: &Pins,
     slot: Slot<'_>,
     found: Map,
-    wanted: &NewMap<'_>,
+    desired: &NewMap<'_>,
 ) -> Result<Map, DatapathError> {
     let before = slot.map()?.map(|map| map.info().id);
     if before.is_some_and(|before| before != found.info().id) {
         return Ok(found);
     }
-    let new = Map::create(wanted).map_err(|e| not_made(wanted.name, &e))?;
+    let new = Map::create(desired).map_err(|e| not_made(desired.name, &e))?;
     if before.is_none() {
         slot.put(&found)?;
     }
-    put_in_place(pins, &new, &found, wanted)?;
+    put_in_place(pins, &new, &found, desired)?;
     Ok(new)
 }
 
@@ -442,19 +443,19 @@ fn put_in_place(
     pins: &Pins,
     new: &Map,
     found: &Map,
-    wanted: &NewMap<'_>,
+    desired: &NewMap<'_>,
 ) -> Result<(), DatapathError> {
-    let (incoming, place) = (pins.incoming_map(wanted.name), pins.map(wanted.name));
+    let (incoming, place) = (pins.incoming_map(desired.name), pins.map(desired.name));
     unpin(&incoming).map_err(|e| bpffs("remove", incoming.clone(), e))?;
     pin(new, incoming.clone())?;
     rename(&incoming, &place).map_err(|e| bpffs("replace", place, e))?;
-    let (from, to) = (found.info().max_entries, wanted.max_entries);
+    let (from, to) = (found.info().max_entries, desired.max_entries);
     match from == to {
-        false => tracing::info!(map = wanted.name, from, to, "map resized"),
+        false => tracing::info!(map = desired.name, from, to, "map resized"),
         true => {
-            let (from, to) = (describe(&as_new(found.info())), describe(wanted));
+            let (from, to) = (describe(&as_new(found.info())), describe(desired));
             tracing::info!(
-                map = wanted.name,
+                map = desired.name,
                 from,
                 to,
                 "map replaced by one of other flags or type"

@@ -56,7 +56,7 @@ pub struct DatapathConfig {
 
 /// The maps and programs of this node, open.
 ///
-/// Opening it a second time writes nothing: when the pinned programs are the ones wanted, none is
+/// Opening it a second time writes nothing: when the pinned programs are the ones desired, none is
 /// parsed, loaded or attached.
 pub struct Datapath {
     pub(super) pins: Pins,
@@ -131,16 +131,16 @@ impl Datapath {
     /// Tells the programs which gateway the endpoints see, unless they know already.
     pub fn set_router(&self, addresses: Addresses, mac: Mac) -> Result<(), KernelError> {
         let row = self.maps.node.get(&0)?.unwrap_or_default();
-        let wanted = NodeRow {
+        let desired = NodeRow {
             router_ipv4: addresses.ipv4.map_or([0; 4], |address| address.octets()),
             router_ipv6: addresses.ipv6.map_or([0; 16], |address| address.octets()),
             router_mac: mac.0,
             ..row
         };
-        if wanted != row {
-            self.maps.node.put(&0, &wanted)?;
+        if desired != row {
+            self.maps.node.put(&0, &desired)?;
         }
-        self.remember(wanted);
+        self.remember(desired);
         Ok(())
     }
 
@@ -148,8 +148,8 @@ impl Datapath {
     /// these; and which records they emit of what goes through them.
     pub(super) fn tunnel(&self) -> Result<(u32, u16, u16), KernelError> {
         // Another row is somebody else's: it is compared with this one now and then.
-        let row = match self.told() {
-            Some(told) => told,
+        let row = match self.reported() {
+            Some(reported) => reported,
             None => self.maps.node.get(&0)?.unwrap_or_default(),
         };
         let records = u16::try_from(row.tunnel_flags).unwrap_or_default();
@@ -166,13 +166,13 @@ impl Datapath {
         let there = self.maps.node.get(&0)?.unwrap_or_default();
         let row = self.node_row(there).unwrap_or(there);
         let (tunnel_ifindex, tunnel_port, tunnel_flags) = (ifindex, port.into(), records.into());
-        let wanted = NodeRow { tunnel_ifindex, tunnel_port, tunnel_flags, ..row };
-        self.maps.node.put(&0, &wanted)?;
-        self.remember(wanted);
+        let desired = NodeRow { tunnel_ifindex, tunnel_port, tunnel_flags, ..row };
+        self.maps.node.put(&0, &desired)?;
+        self.remember(desired);
         Ok(())
     }
 
-    fn told(&self) -> Option<NodeRow> {
+    fn reported(&self) -> Option<NodeRow> {
         *self.node.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
@@ -184,19 +184,19 @@ impl Datapath {
     /// is there: who loaded them is written elsewhere.
     fn node_row(&self, there: NodeRow) -> Option<NodeRow> {
         let NodeRow { build_hash, features, sockets, .. } = there;
-        self.told().map(|told| NodeRow { build_hash, features, sockets, ..told })
+        self.reported().map(|reported| NodeRow { build_hash, features, sockets, ..reported })
     }
 
     /// Whether the programs know of the node what they were told last.
     pub(super) fn is_node_as_written(&self) -> Result<bool, KernelError> {
         let row = self.maps.node.get(&0)?.unwrap_or_default();
-        Ok(self.node_row(row).is_none_or(|wanted| wanted == row))
+        Ok(self.node_row(row).is_none_or(|desired| desired == row))
     }
 
     /// Tells them again.
     pub(super) fn put_node(&self) -> Result<(), KernelError> {
         let row = self.maps.node.get(&0)?.unwrap_or_default();
-        self.node_row(row).map_or(Ok(()), |wanted| self.maps.node.put(&0, &wanted))
+        self.node_row(row).map_or(Ok(()), |desired| self.maps.node.put(&0, &desired))
     }
 
     /// Reads all that restoring compares with.

@@ -136,10 +136,10 @@ impl Policies<'_> {
     }
 
     /// Whether a slot shows the map of that number.
-    pub(super) fn shows(&self, (slot, wanted): (u32, u32)) -> bool {
+    pub(super) fn shows(&self, (slot, desired): (u32, u32)) -> bool {
         let mut id = 0_u32;
         let found = self.maps.slots.lookup(slot.as_bytes(), id.as_mut_bytes());
-        found.is_ok_and(|found| found && id == wanted)
+        found.is_ok_and(|found| found && id == desired)
     }
 
     /// The map in a slot.
@@ -282,12 +282,12 @@ fn holds(map: &Map, rows: &PolicyRows) -> io::Result<bool> {
         let keys = keys.chunks_exact(key);
         for (key, value) in keys.zip(values.chunks_exact(value)) {
             seen += 1;
-            let wanted = raw::PolicyKey::read_from_bytes(key).ok().and_then(|found| {
+            let desired = raw::PolicyKey::read_from_bytes(key).ok().and_then(|found| {
                 let key = policy_key_from_raw(&found);
-                let wanted = policy_entry_to_raw(&found, rows.get(&key)?);
-                (policy_key_to_raw(&key).as_bytes() == found.as_bytes()).then_some(wanted)
+                let desired = policy_entry_to_raw(&found, rows.get(&key)?);
+                (policy_key_to_raw(&key).as_bytes() == found.as_bytes()).then_some(desired)
             });
-            same &= wanted.is_some_and(|wanted| wanted.as_bytes() == value);
+            same &= desired.is_some_and(|desired| desired.as_bytes() == value);
         }
         same
     })?;

@@ -74,13 +74,13 @@ pub(super) fn stretch(stepper: &mut Stepper, ops: Vec<KernelOp>) -> Stretch {
 }
 
 /// A step that is with a lane, for the trace.
-struct Told {
+struct Reported {
     op: &'static str,
     about: About,
     write: bool,
 }
 
-impl Told {
+impl Reported {
     fn of(op: &KernelOp) -> Self {
         Self { op: op.name(), about: op.about(), write: op.writes() }
     }
@@ -91,10 +91,10 @@ pub(super) struct Run {
     left: vec::IntoIter<KernelOp>,
     outcomes: Vec<KernelOutcome>,
     reply: Reply<KernelDone>,
-    /// Who wanted it, and over what.
+    /// Who desired it, and over what.
     by: Current,
     /// The steps that a lane has now, and since when.
-    with_lane: Vec<Told>,
+    with_lane: Vec<Reported>,
     submitted: Time,
 }
 
@@ -144,7 +144,7 @@ impl Run {
             return self.hand_to_pool(stretch, lanes);
         }
         let Some(op) = self.left.next() else { return self.end(None) };
-        self.with_lane.push(Told::of(&op));
+        self.with_lane.push(Reported::of(&op));
         match op {
             KernelOp::FlipPolicy { slot } => {
                 lanes.flip.submit(slot, self.after_write(lanes));
@@ -168,7 +168,7 @@ impl Run {
 
     fn hand_to_pool(mut self, steps: usize, lanes: &Rc<Lanes>) {
         let pooled: Vec<_> = self.left.by_ref().take(steps).collect();
-        self.with_lane.extend(pooled.iter().map(Told::of));
+        self.with_lane.extend(pooled.iter().map(Reported::of));
         let next = Rc::clone(lanes);
         let at_interfaces = pooled.iter().any(is_at_interface);
         if at_interfaces {
@@ -217,7 +217,7 @@ impl Run {
         let mut slots = Vec::new();
         while let Some(KernelOp::ClearSlot { slot }) = self.left.as_slice().first() {
             slots.push(*slot);
-            self.with_lane.extend(self.left.next().as_ref().map(Told::of));
+            self.with_lane.extend(self.left.next().as_ref().map(Reported::of));
         }
         slots
     }
@@ -245,15 +245,16 @@ impl Run {
         let spans = spans.into_iter();
         let failed = failed.map(ToString::to_string);
         let last = spans.len().saturating_sub(1);
-        for (at, (told, span)) in mem::take(&mut self.with_lane).into_iter().zip(spans).enumerate()
+        for (at, (reported, span)) in
+            mem::take(&mut self.with_lane).into_iter().zip(spans).enumerate()
         {
             lanes.host.record(Record::Kernel {
                 cell: self.by.cell,
                 cause: self.by.envelope,
                 root: self.by.root,
-                op: told.op,
-                about: told.about,
-                write: told.write,
+                op: reported.op,
+                about: reported.about,
+                write: reported.write,
                 submitted: self.submitted,
                 started: span.started,
                 ended: span.ended,

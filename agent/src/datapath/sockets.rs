@@ -70,13 +70,13 @@ impl Cgroup {
 }
 
 /// What is to run: the programs, what they are loaded with, and where.
-struct Wanted {
+struct Desired {
     cgroup: Cgroup,
     features: Features,
     netns: u64,
 }
 
-impl Wanted {
+impl Desired {
     /// Stands for it in the node's row. Never 0, which stands for none.
     fn number(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
@@ -104,15 +104,15 @@ pub(super) fn settle(
     };
     let netns = Netns::current().and_then(|netns| netns.cookie());
     let netns = netns.map_err(|error| DatapathError::Load { cause: error.to_string() })?;
-    let wanted = Wanted { cgroup: Cgroup::open(path)?, features, netns };
-    let number = wanted.number();
-    let strays = strays(pins, &wanted.cgroup, maps);
-    if row.sockets == number && strays.is_empty() && all_run(pins, &wanted.cgroup, maps) {
+    let desired = Desired { cgroup: Cgroup::open(path)?, features, netns };
+    let number = desired.number();
+    let strays = strays(pins, &desired.cgroup, maps);
+    if row.sockets == number && strays.is_empty() && all_run(pins, &desired.cgroup, maps) {
         return Ok(());
     }
     // Whatever happens now, it is not what the row says.
     maps.node.put(&0, &NodeRow { sockets: number ^ 1, ..row })?;
-    attach(pins, &wanted)?;
+    attach(pins, &desired)?;
     end(&strays)?;
     maps.node.put(&0, &NodeRow { sockets: number, ..row })?;
     tracing::info!(cgroup = %path.display(), "load is balanced by socket");
@@ -192,9 +192,9 @@ fn end(links: &[u32]) -> Result<(), DatapathError> {
 }
 
 /// Loads the programs over the pinned maps and has each hook run its own.
-fn attach(pins: &Pins, wanted: &Wanted) -> Result<(), DatapathError> {
+fn attach(pins: &Pins, desired: &Desired) -> Result<(), DatapathError> {
     let load = |level| -> Result<_, Box<dyn std::error::Error>> {
-        let globals = wanted.features.globals();
+        let globals = desired.features.globals();
         let mut loader = EbpfLoader::new();
         loader.verifier_log_level(level);
         for spec in MAPS {
@@ -203,7 +203,7 @@ fn attach(pins: &Pins, wanted: &Wanted) -> Result<(), DatapathError> {
         for (name, value) in &globals {
             loader.override_global(name, value, false);
         }
-        loader.override_global(HOST_NETNS, &wanted.netns, true);
+        loader.override_global(HOST_NETNS, &desired.netns, true);
         let mut object = loader.load(SOCKET_OBJECT)?;
         for hook in SocketHook::ALL {
             match program(&mut object, hook)? {
@@ -228,7 +228,7 @@ fn attach(pins: &Pins, wanted: &Wanted) -> Result<(), DatapathError> {
             _ => continue,
         };
         let fd = fd.map_err(|error| failed(error.into()))?;
-        run(pins, wanted, hook, fd.as_fd())?;
+        run(pins, desired, hook, fd.as_fd())?;
     }
     Ok(())
 }
@@ -244,7 +244,7 @@ fn program(
 /// Has a hook's link run a program; makes the link if there is none at this cgroup.
 fn run(
     pins: &Pins,
-    wanted: &Wanted,
+    desired: &Desired,
     hook: SocketHook,
     program: BorrowedFd<'_>,
 ) -> Result<(), DatapathError> {
@@ -255,12 +255,12 @@ fn run(
         Ok((link, info.prog_id, info.cgroup))
     });
     if let Ok((link, before, cgroup)) = pinned
-        && cgroup == wanted.cgroup.id
+        && cgroup == desired.cgroup.id
     {
         let before = sys::program_by_id(before).map_err(refused)?;
         return Ok(sys::link_update(link, program, before).map_err(refused)?);
     }
-    let cgroup = wanted.cgroup.directory.as_raw_fd().cast_unsigned();
+    let cgroup = desired.cgroup.directory.as_raw_fd().cast_unsigned();
     let link = sys::link_create(program, cgroup, attach_type(hook)).map_err(refused)?;
     let incoming = incoming(pins, hook);
     unpin(&incoming).map_err(|e| bpffs("remove", incoming.clone(), e))?;

@@ -67,8 +67,8 @@ fn a_service_is_answered_for_as_kube_proxy_does() {
             assert!(head.contains(" 200 ok"), "{head}");
             assert!(head.contains("\ncontent-type: application/json\r"), "{head}");
             assert!(head.contains("\nx-load-balancing-endpoint-weight: 2\r"), "{head}");
-            let wanted = r#"{"service":{"namespace":"shop","name":"web"},"localEndpoints":2,"serviceProxyHealthy":true}"#;
-            assert_eq!(body, wanted);
+            let expected = r#"{"service":{"namespace":"shop","name":"web"},"localEndpoints":2,"serviceProxyHealthy":true}"#;
+            assert_eq!(body, expected);
         }
         set(ports, PORT, Some(("shop/web", 0))).unwrap();
         let answer = ask(SIX, WHOLE).unwrap();
@@ -85,14 +85,14 @@ fn a_service_is_answered_for_as_kube_proxy_does() {
 
 #[test]
 fn only_families_that_are_enabled_are_listened_on() {
-    for (families, wanted) in [
+    for (families, expected) in [
         (Families { ipv4: true, ipv6: false }, [true, false]),
         (Families { ipv4: false, ipv6: true }, [false, true]),
         (Families::DUAL, [true, true]),
     ] {
         in_netns(families, |ports| {
             set(ports, PORT, Some(("shop/web", 1))).unwrap();
-            assert_eq!([FOUR, SIX].map(|to| code(to).is_some()), wanted, "{families:?}");
+            assert_eq!([FOUR, SIX].map(|to| code(to).is_some()), expected, "{families:?}");
         });
     }
 }

@@ -44,11 +44,11 @@ impl<F: AsFd> Lines<F> {
     fn put(&self, line: &[u8]) {
         let mut missed = self.missed.lock().unwrap_or_else(PoisonError::into_inner);
         let patience = if *missed == 0 { PATIENCE } else { 0 };
-        let told = match *missed {
+        let reported = match *missed {
             0 => Ok(()),
             lost => write_whole(self.file.as_fd(), self.gap(lost).as_bytes(), 0),
         };
-        match told.and_then(|()| write_whole(self.file.as_fd(), line, patience)) {
+        match reported.and_then(|()| write_whole(self.file.as_fd(), line, patience)) {
             Ok(()) => *missed = 0,
             Err(_) => {
                 *missed += 1;

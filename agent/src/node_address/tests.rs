@@ -2,7 +2,7 @@
 
 use super::*;
 
-const AUTO: Wanted = Wanted { ipv4: NodeAddress::Auto, ipv6: NodeAddress::Auto };
+const AUTO: Expected = Expected { ipv4: NodeAddress::Auto, ipv6: NodeAddress::Auto };
 const NOBODY: Addresses = Addresses { ipv4: None, ipv6: None };
 
 fn link(ifindex: u32, name: &str, up: bool, addresses: &[&str]) -> Link {
@@ -29,8 +29,8 @@ fn to_bond() -> Ways {
     Ways { routes: vec![way(7, true, 0), way(7, false, 1024)], ..Ways::default() }
 }
 
-fn chosen_of(links: &[Link], wanted: Wanted, before: Addresses, ways: &Ways) -> Addresses {
-    choose(wanted, before, &links.iter().collect::<Vec<_>>(), ways).unwrap()
+fn chosen_of(links: &[Link], expected: Expected, before: Addresses, ways: &Ways) -> Addresses {
+    choose(expected, before, &links.iter().collect::<Vec<_>>(), ways).unwrap()
 }
 
 fn chosen(before: Addresses, ways: &Ways) -> Addresses {
@@ -99,34 +99,34 @@ fn a_guess_of_a_node_without_a_way_out_is_not_kept() {
     let ways = Ways::default();
     let guess = chosen(NOBODY, &ways);
     assert_eq!(guess.ipv4, "172.17.0.1".parse().ok());
-    let kept = ways.lasting(guess, NOBODY);
-    assert_eq!(chosen(kept, &to_bond()), pair("192.0.2.7", "2001:db8::7"));
-    let known = to_bond().lasting(chosen(kept, &to_bond()), kept);
+    let retained = ways.lasting(guess, NOBODY);
+    assert_eq!(chosen(retained, &to_bond()), pair("192.0.2.7", "2001:db8::7"));
+    let known = to_bond().lasting(chosen(retained, &to_bond()), retained);
     assert_eq!(ways.lasting(chosen(known, &ways), known), known, "it was known before");
 }
 
 #[test]
 fn what_flags_say_comes_first() {
-    let wanted = Wanted {
+    let expected = Expected {
         ipv4: NodeAddress::Given("192.0.2.8".parse().unwrap()),
         ipv6: NodeAddress::Given("fd17::1".parse().unwrap()),
     };
     let before = pair("172.17.0.1", "2001:db8::7");
-    assert_eq!(chosen_of(&links(), wanted, before, &to_bond()), pair("192.0.2.8", "fd17::1"));
+    assert_eq!(chosen_of(&links(), expected, before, &to_bond()), pair("192.0.2.8", "fd17::1"));
 }
 
 #[test]
 fn a_flag_that_names_anothers_address_is_refused_with_the_remedy() {
-    let wanted = Wanted { ipv4: NodeAddress::Given("192.0.2.99".parse().unwrap()), ..AUTO };
+    let expected = Expected { ipv4: NodeAddress::Given("192.0.2.99".parse().unwrap()), ..AUTO };
     let links = links();
-    let refusal = choose(wanted, NOBODY, &links.iter().collect::<Vec<_>>(), &to_bond());
+    let refusal = choose(expected, NOBODY, &links.iter().collect::<Vec<_>>(), &to_bond());
     assert_eq!(
         refusal.unwrap_err().to_string(),
         "--ipv4-node=192.0.2.99: this node has no such address; say auto, or one that it has: \
          198.51.100.1, 172.17.0.1, 169.254.3.1, 192.0.2.7, 192.0.2.8"
     );
-    let wanted = Wanted { ipv6: NodeAddress::Given("fd17::1".parse().unwrap()), ..AUTO };
-    let refusal = choose(wanted, NOBODY, &[], &to_bond()).unwrap_err().to_string();
+    let expected = Expected { ipv6: NodeAddress::Given("fd17::1".parse().unwrap()), ..AUTO };
+    let refusal = choose(expected, NOBODY, &[], &to_bond()).unwrap_err().to_string();
     assert!(refusal.contains("--ipv6-node=fd17::1"), "{refusal}");
     assert!(refusal.ends_with("(it has none of that family)"), "{refusal}");
 }

@@ -3,7 +3,7 @@
 use std::error::Error;
 
 /// An error's own words and its causes.
-pub(super) fn told(error: &dyn Error) -> String {
+pub(super) fn reported(error: &dyn Error) -> String {
     with_causes(error.to_string(), error)
 }
 
@@ -24,7 +24,7 @@ pub(super) fn with_causes(mut text: String, error: &dyn Error) -> String {
 mod tests {
     use std::io;
 
-    use super::told;
+    use super::reported;
 
     #[derive(Debug, thiserror::Error)]
     #[error("not sent: {0}")]
@@ -37,6 +37,6 @@ mod tests {
     #[test]
     fn each_cause_is_told_once() {
         let error = Unnamed(Named(io::Error::other("pipe is broken")));
-        assert_eq!(told(&error), "no answer: not sent: pipe is broken");
+        assert_eq!(reported(&error), "no answer: not sent: pipe is broken");
     }
 }

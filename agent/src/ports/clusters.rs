@@ -80,13 +80,13 @@ struct Configured {
     versions: Versions,
     changes: u64,
     /// Whether anybody was told.
-    told: bool,
+    reported: bool,
 }
 
 impl Configured {
     fn new(dir: PathBuf) -> Self {
         let files = Files::new(dir, |_| true);
-        Self { files, versions: Versions::new(), changes: 0, told: false }
+        Self { files, versions: Versions::new(), changes: 0, reported: false }
     }
 
     /// The clusters, if that is new. A directory that cannot be listed says nothing.
@@ -103,9 +103,9 @@ impl Configured {
                 }
             }
         }
-        let is_news = self.versions != before || !self.told;
-        self.told |= self.files.is_listed();
-        (is_news && self.told).then(|| self.versions.clone())
+        let is_news = self.versions != before || !self.reported;
+        self.reported |= self.files.is_listed();
+        (is_news && self.reported).then(|| self.versions.clone())
     }
 
     /// Whether a file says where an etcd is. What else it says is read when that is connected to.

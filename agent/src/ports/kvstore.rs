@@ -172,9 +172,9 @@ async fn list<C: Client>(
 }
 
 /// How many pairs to ask for after a page of these, to have so many bytes.
-fn next_limit(before: i64, pairs: &[(Vec<u8>, Vec<u8>)], wanted: usize) -> i64 {
+fn next_limit(before: i64, pairs: &[(Vec<u8>, Vec<u8>)], expected: usize) -> i64 {
     let bytes: usize = pairs.iter().map(|(key, value)| key.len() + value.len()).sum();
-    let limit = wanted.saturating_mul(pairs.len()) / bytes.max(1);
+    let limit = expected.saturating_mul(pairs.len()) / bytes.max(1);
     let most = PAGE.1.min(before.saturating_mul(PAGE_GROWTH));
     i64::try_from(limit).unwrap_or(most).clamp(1, most)
 }

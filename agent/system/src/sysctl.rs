@@ -14,7 +14,7 @@ use std::{
 pub struct SysctlError {
     /// The parameter's file.
     pub path: String,
-    /// The value wanted.
+    /// The value desired.
     pub value: &'static str,
     /// The system's error.
     pub source: io::Error,

@@ -46,14 +46,14 @@ fn text(bytes: &[u8], at: u32) -> String {
 }
 
 /// The bytes of a section of a 64-bit ELF object.
-fn section<'a>(elf: &'a [u8], wanted: &str) -> &'a [u8] {
+fn section<'a>(elf: &'a [u8], expected: &str) -> &'a [u8] {
     let long = |at: usize| u64::from_le_bytes(elf[at..at + 8].try_into().unwrap()) as usize;
     let short = |at: usize| usize::from(u16::from_le_bytes(elf[at..at + 2].try_into().unwrap()));
     let header = |index: usize| long(0x28) + index * short(0x3a);
     let names = header(short(0x3e));
     let names = &elf[long(names + 0x18)..];
-    let found = (0..short(0x3c)).map(header).find(|at| text(names, word(elf, *at)) == wanted);
-    let at = found.unwrap_or_else(|| panic!("the object has no section {wanted}"));
+    let found = (0..short(0x3c)).map(header).find(|at| text(names, word(elf, *at)) == expected);
+    let at = found.unwrap_or_else(|| panic!("the object has no section {expected}"));
     &elf[long(at + 0x18)..][..long(at + 0x20)]
 }
 

@@ -13,7 +13,7 @@ pub fn dsr() -> Features {
 }
 
 /// The frame with the option that tells what its sender has asked.
-pub fn told(mut frame: Vec<u8>, asked: SocketAddr) -> Vec<u8> {
+pub fn reported(mut frame: Vec<u8>, asked: SocketAddr) -> Vec<u8> {
     let port = asked.port().to_be_bytes();
     let grow = |frame: &mut Vec<u8>, at: usize, by: u16| {
         let length = u16::from_be_bytes([frame[at], frame[at + 1]]) + by;

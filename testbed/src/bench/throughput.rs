@@ -10,7 +10,7 @@ use anyhow::{Result, ensure};
 use super::{Figure, Unit};
 use crate::{
     fleet::{Fleet, PORT},
-    lab::{Netns, Town, ip, wait_for},
+    lab::{Netns, TestCluster, ip, wait_for},
     traffic::{bulk, ends_of_the_machine},
 };
 
@@ -32,9 +32,9 @@ pub(super) fn local(fleet: &Fleet) -> Result<[Figure; 2]> {
 /// node has a CPU, as if they were machines; `throughput.vxlan_routed`: the same by the kernel alone; and
 /// `throughput.vxlan_one_cpu`: where one CPU does what both nodes do, and their cost adds up.
 pub(super) fn vxlan() -> Result<[Figure; 4]> {
-    let mut town = Town::found(2, &[])?;
-    let from = town.member(1).pod("bench/from", &[])?;
-    let to = town.member(2).pod("bench/to", &[])?;
+    let mut cluster = TestCluster::found(2, &[])?;
+    let from = cluster.member(1).pod("bench/from", &[])?;
+    let to = cluster.member(2).pod("bench/to", &[])?;
     let target = SocketAddr::new(to.address(false)?, PORT);
     wait_for("pods of two nodes to reach each other", || {
         Ok(bulk(&from.netns, &to.netns, target, Duration::from_millis(1)).is_ok())
@@ -99,7 +99,7 @@ fn in_turn((ours, target): Way<'_>, (bare, bare_target): Bare<'_>) -> Result<Vec
     Ok(turns)
 }
 
-/// Two namespaces at the network of the town, each with an end of a tunnel, and the address of the
+/// Two namespaces at the network of the cluster, each with an end of a tunnel, and the address of the
 /// second's.
 fn bare_tunnel() -> Result<([Netns; 2], SocketAddr)> {
     let pair = [Netns::create("tunnel-1")?, Netns::create("tunnel-2")?];
@@ -107,7 +107,7 @@ fn bare_tunnel() -> Result<([Netns; 2], SocketAddr)> {
         let name = format!("tunnel-{own}");
         for words in [
             format!("link add {name} type veth peer name eth0 netns {name}"),
-            format!("link set {name} master town up"),
+            format!("link set {name} master cluster up"),
             format!("-n {name} addr add 192.0.2.10{own}/24 dev eth0"),
             format!("-n {name} link set eth0 up"),
             format!(

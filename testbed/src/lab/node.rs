@@ -257,17 +257,17 @@ impl Node {
 
     /// Waits until `count` endpoints are there and all ready; since when the agent was started.
     pub fn wait_for_ready(&mut self, count: usize) -> Result<Duration> {
-        let wanted = BTreeMap::from([("ready".to_owned(), count)]);
+        let expected = BTreeMap::from([("ready".to_owned(), count)]);
         self.wait("not all endpoints are ready", |node| {
             // A short answer: what is waited for should not be slowed down by the waiting.
             Ok(node
                 .rest
                 .get("/volvox/endpoint-states")
-                .is_ok_and(|states: BTreeMap<_, _>| states == wanted))
+                .is_ok_and(|states: BTreeMap<_, _>| states == expected))
         })
     }
 
-    /// Services that the kernel has as they are wanted: their specs, as REST says them.
+    /// Services that the kernel has as they are desired: their specs, as REST says them.
     pub fn served(&self) -> Result<Vec<Value>> {
         let all: Vec<Value> = self.rest.get("/service")?;
         let specs = all.into_iter().map(|mut it| it["status"]["realized"].take());

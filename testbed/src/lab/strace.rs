@@ -180,7 +180,7 @@ mod tests {
              7 bpf(BPF_PROG_LOAD, {prog_type=3}, 148) = 9\n",
         );
         let write = |command: &str, map: &str| ((command.to_owned(), map.to_owned()), 1);
-        let wanted = [write("BPF_MAP_UPDATE_ELEM", "cilium_lxc"), write("BPF_PROG_LOAD", "")];
-        assert_eq!(calls, Calls { opened: 2, writes: wanted.into(), most_in_a_thread: 4 });
+        let expected = [write("BPF_MAP_UPDATE_ELEM", "cilium_lxc"), write("BPF_PROG_LOAD", "")];
+        assert_eq!(calls, Calls { opened: 2, writes: expected.into(), most_in_a_thread: 4 });
     }
 }

@@ -16,11 +16,11 @@ pub(super) fn start(test: &str) {
     let test = test.to_owned();
     thread::spawn(move || {
         thread::sleep(LIMIT);
-        let told = format!(
+        let reported = format!(
             "{test} still runs after {LIMIT:?}. Its processes, and what each thread waits for:\n{}",
             threads(Path::new("/proc"))
         );
-        let _ = io::stderr().write_all(told.as_bytes());
+        let _ = io::stderr().write_all(reported.as_bytes());
         process::exit(1);
     });
 }

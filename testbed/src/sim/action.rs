@@ -51,7 +51,7 @@ pub enum Action {
         /// Its label.
         app: App,
         /// Whether the agent hears of it now.
-        told: bool,
+        reported: bool,
     },
     /// A source of policies holds others.
     Policies {
@@ -60,7 +60,7 @@ pub enum Action {
         /// What it holds.
         policies: Vec<Policy>,
         /// Whether the agent hears of it now.
-        told: bool,
+        reported: bool,
     },
     /// From now on agents follow an API server in place of manifests.
     Follow,
@@ -91,7 +91,7 @@ pub enum Action {
         /// Its backends.
         members: Option<Members>,
         /// Whether the agent hears of it now.
-        told: bool,
+        reported: bool,
     },
     /// An Ingress leads to a service, or is gone.
     Ingress {
@@ -100,14 +100,14 @@ pub enum Action {
         /// Whether it is there.
         there: bool,
         /// Whether the agent hears of it now.
-        told: bool,
+        reported: bool,
     },
     /// An operator keeps a backend from new connections, or releases it.
     Quarantine {
         /// The backend.
         backend: u8,
         /// Whether it is to be kept from them.
-        wanted: bool,
+        expected: bool,
     },
     /// From now on agents are started with a policy of the node itself, or without one.
     Guard(bool),
@@ -118,7 +118,7 @@ pub enum Action {
         /// What happens.
         what: Uplink,
         /// Whether the agent hears of it now.
-        told: bool,
+        reported: bool,
     },
     /// Another node's pods have that prefix from now on; without one it is gone.
     Peer {
@@ -202,7 +202,7 @@ pub enum Action {
     /// The agent is started, if there is none; it hears of manifests now or with the next delivery.
     Boot {
         /// Whether it hears of them now.
-        told: bool,
+        reported: bool,
     },
     /// While no agent runs: the state directory is as another version leaves it.
     Rewrite(Version),
@@ -250,7 +250,7 @@ pub enum Version {
 
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let heard = |told: &bool| if *told { "" } else { ", not told yet" };
+        let heard = |reported: &bool| if *reported { "" } else { ", not told yet" };
         match self {
             Self::Add(pod) => write!(f, "pod {pod} is started"),
             Self::Cancel(pod) => write!(f, "who starts pod {pod} gives up"),
@@ -258,13 +258,13 @@ impl fmt::Display for Action {
             Self::RemoveEarlier(pod) => write!(f, "an earlier pod {pod} is deleted once more"),
             Self::Unplug(pod) => write!(f, "the interface of pod {pod} vanishes"),
             Self::Rob { pod, loot, .. } => write!(f, "somebody takes {loot} from pod {pod}"),
-            Self::Label { pod, app, told } => {
-                write!(f, "pod {pod} is {}{}", app.name(), heard(told))
+            Self::Label { pod, app, reported } => {
+                write!(f, "pod {pod} is {}{}", app.name(), heard(reported))
             }
-            Self::Policies { source, policies, told } => {
+            Self::Policies { source, policies, reported } => {
                 write!(f, "policies {source} are [")?;
                 policies.iter().try_for_each(|policy| write!(f, " {policy}"))?;
-                write!(f, " ]{}", heard(told))
+                write!(f, " ]{}", heard(reported))
             }
             Self::Follow => f.write_str("agents follow an API server"),
             Self::Server(what) => write!(f, "the API server {what}"),
@@ -278,26 +278,26 @@ impl fmt::Display for Action {
             Self::Remote { number, app: Some(app) } => {
                 write!(f, "remote pod {number} is {}", app.name())
             }
-            Self::Service { number, members: None, told } => {
-                write!(f, "service {number} is gone{}", heard(told))
+            Self::Service { number, members: None, reported } => {
+                write!(f, "service {number} is gone{}", heard(reported))
             }
-            Self::Service { number, members: Some(members), told } => {
-                write!(f, "service {number} has the backends {members}{}", heard(told))
+            Self::Service { number, members: Some(members), reported } => {
+                write!(f, "service {number} has the backends {members}{}", heard(reported))
             }
-            Self::Ingress { number, there, told } => {
+            Self::Ingress { number, there, reported } => {
                 let what = if *there { "leads to" } else { "leads no more to" };
-                write!(f, "an Ingress {what} service {number}{}", heard(told))
+                write!(f, "an Ingress {what} service {number}{}", heard(reported))
             }
-            Self::Quarantine { backend, wanted: true } => {
+            Self::Quarantine { backend, expected: true } => {
                 write!(f, "backend {backend} is quarantined")
             }
-            Self::Quarantine { backend, wanted: false } => {
+            Self::Quarantine { backend, expected: false } => {
                 write!(f, "backend {backend} is released")
             }
             Self::Guard(true) => f.write_str("agents have a policy of the node"),
             Self::Guard(false) => f.write_str("agents have no policy of the node"),
-            Self::Device { number, what, told } => {
-                write!(f, "interface {number} {what}{}", heard(told))
+            Self::Device { number, what, reported } => {
+                write!(f, "interface {number} {what}{}", heard(reported))
             }
             Self::Peer { number, prefix: None } => write!(f, "node {number} is gone"),
             Self::Peer { number, prefix: Some(prefix) } => {
@@ -327,7 +327,7 @@ impl fmt::Display for Action {
                 let state = if *tmpfs { ", with the state directory" } else { "" };
                 write!(f, "the power goes before step {nth}{state}")
             }
-            Self::Boot { told } => write!(f, "an agent is started{}", heard(told)),
+            Self::Boot { reported } => write!(f, "an agent is started{}", heard(reported)),
             Self::Rewrite(version) => write!(f, "the state directory is as {version:?} writes it"),
             Self::Tear(pod) => write!(f, "the record of pod {pod} is torn"),
             Self::Duplicate(pod, id) => {

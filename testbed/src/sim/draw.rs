@@ -81,7 +81,7 @@ fn rob(actions: Vec<Action>, random: &mut Random) -> Vec<Action> {
 /// The same, with interfaces to other machines that come, change and go. Now and then the agent is
 /// started anew at the end, when nothing changed.
 fn plug(actions: Vec<Action>, random: &mut Random) -> Vec<Action> {
-    let come = |number| Action::Device { number, what: Uplink::Comes(0), told: true };
+    let come = |number| Action::Device { number, what: Uplink::Comes(0), reported: true };
     let mut all: Vec<_> = (1..=UPLINKS).map(come).collect();
     for action in actions {
         all.push(action);
@@ -101,7 +101,7 @@ fn device(random: &mut Random) -> Action {
     let set = random.roll(SETS) as u8;
     let what = random.one_of(&[Comes(set), Comes(0), Goes, Down, Up, Up, Has(set), OverlayGoes]);
     let number = 1 + random.roll(UPLINKS.into()) as u8;
-    Action::Device { number, what, told: random.roll(4) > 0 }
+    Action::Device { number, what, reported: random.roll(4) > 0 }
 }
 
 /// The same, with other nodes that have prefixes of pods, and are reached in tunnels or by routes.
@@ -161,15 +161,15 @@ fn serve(actions: Vec<Action>, random: &mut Random) -> Vec<Action> {
 
 fn service(random: &mut Random, number: u8) -> Action {
     let members = (random.roll(5) > 0).then(|| Members::draw(random));
-    Action::Service { number, members, told: random.roll(4) > 0 }
+    Action::Service { number, members, reported: random.roll(4) > 0 }
 }
 
 fn quarantine(random: &mut Random) -> Action {
-    Action::Quarantine { backend: random.roll(BACKENDS.into()) as u8, wanted: random.roll(3) > 0 }
+    Action::Quarantine { backend: random.roll(BACKENDS.into()) as u8, expected: random.roll(3) > 0 }
 }
 
 fn ingress(random: &mut Random, number: u8) -> Action {
-    Action::Ingress { number, there: random.roll(3) > 0, told: random.roll(4) > 0 }
+    Action::Ingress { number, there: random.roll(3) > 0, reported: random.roll(4) > 0 }
 }
 
 /// The same, with an API server to which something happens now and then.
@@ -250,7 +250,7 @@ fn live_and_die(seed: u64) -> Vec<Action> {
         }
         let eager = (random.roll(2) == 0).then(|| pod(random));
         actions.extend(eager.map(Action::Remove));
-        actions.push(Action::Boot { told: random.roll(4) > 0 });
+        actions.push(Action::Boot { reported: random.roll(4) > 0 });
         // Whoever comes while the agent still restores.
         actions.extend(eager.map(Action::Add));
         let count = random.roll(300) as u16;
@@ -283,12 +283,12 @@ fn pod(random: &mut Random) -> u8 {
 }
 
 fn label(random: &mut Random, pod: u8) -> Action {
-    Action::Label { pod, app: random.one_of(&App::NAMED), told: random.roll(4) > 0 }
+    Action::Label { pod, app: random.one_of(&App::NAMED), reported: random.roll(4) > 0 }
 }
 
 fn policies(random: &mut Random, source: u8) -> Action {
     let policies = (0..random.roll(3)).map(|_| Policy::draw(random)).collect();
-    Action::Policies { source, policies, told: random.roll(4) > 0 }
+    Action::Policies { source, policies, reported: random.roll(4) > 0 }
 }
 
 /// Something that happens to a node with an agent, and some steps of what follows.

@@ -77,14 +77,14 @@ impl Node {
         let (right, wrong) = (sight.see(&before), self.world.kernel.with(|state| sight.see(state)));
         self.trace.say(|| format!("somebody changes {sight:?}"));
         let third = Rc::new(RefCell::new(None));
-        let (told, trace) = (Rc::clone(&third), self.trace.clone());
+        let (reported, trace) = (Rc::clone(&third), self.trace.clone());
         let allowed = [right.clone(), wrong];
         self.world.kernel.watch(move |state, op| {
             trace.kernel(op);
             let seen = sight.see(state);
             if !allowed.contains(&seen) {
                 let what = format!("after {op:?} {sight:?} is neither, but {seen:?}");
-                told.borrow_mut().get_or_insert(what);
+                reported.borrow_mut().get_or_insert(what);
             }
         });
         self.time(SWEEP, random.number());

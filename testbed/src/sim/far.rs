@@ -152,10 +152,10 @@ impl Node {
         if row.is_some_and(|id| id.scope() == Scope::RemoteNode) != is_there {
             return Some(format!("its node {node} is there: {is_there}; the ipcache has {row:?}"));
         }
-        rows.into_iter().find_map(|(address, wanted)| {
+        rows.into_iter().find_map(|(address, expected)| {
             let row = self.mapped(address);
-            (row != wanted).then(|| {
-                format!("{address} of another cluster is {wanted:?}, the ipcache has {row:?}")
+            (row != expected).then(|| {
+                format!("{address} of another cluster is {expected:?}, the ipcache has {row:?}")
             })
         })
     }

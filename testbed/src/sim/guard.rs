@@ -31,13 +31,13 @@ pub(super) fn object_of(name: &str) -> Option<Value> {
 
 impl Node {
     /// From now on agents are started with a policy of the node, or without one.
-    pub(super) fn guard(&mut self, wanted: bool) {
-        if self.world.settings.policy.host_firewall == wanted {
+    pub(super) fn guard(&mut self, expected: bool) {
+        if self.world.settings.policy.host_firewall == expected {
             return;
         }
         self.kill();
-        self.world.settings.policy.host_firewall = wanted;
-        let objects = object_of(MANIFEST).filter(|_| wanted);
+        self.world.settings.policy.host_firewall = expected;
+        let objects = object_of(MANIFEST).filter(|_| expected);
         self.world.manifests.insert(MANIFEST.to_owned(), objects.into_iter().collect());
         self.changed(MANIFEST.to_owned(), false);
         if self.world.cluster.is_some() {
@@ -49,14 +49,14 @@ impl Node {
     /// At rest: the node has an endpoint of its own if it is to have one, always of the same number,
     /// that lets in its friends and no other pods.
     pub(super) fn unguarded(&self) -> Option<String> {
-        let wanted = self.world.settings.policy.host_firewall;
+        let expected = self.world.settings.policy.host_firewall;
         let mut views = self.world.list().into_iter().filter(|view| view.spec.is_host());
         let (view, another) = (views.next(), views.next());
         if let Some(another) = another {
             return Some(format!("the node has a second endpoint, {}", another.id));
         }
         let row = self.world.kernel.with(|state| state.rows.config.get(&HOST_IFINDEX).copied());
-        let (view, row) = match (wanted, view, row) {
+        let (view, row) = match (expected, view, row) {
             (false, None, None) => return None,
             (false, view, row) => {
                 return Some(format!("the node is not wanted, and is {view:?} with {row:?}"));

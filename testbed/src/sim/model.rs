@@ -196,8 +196,8 @@ impl Policy {
     /// The manifest.
     pub fn document(&self, name: &str) -> Value {
         let list = |way, deny| {
-            let wanted = self.clauses.iter().filter(|it| it.way == way && it.deny == deny);
-            wanted.map(Clause::value).collect::<Vec<_>>()
+            let expected = self.clauses.iter().filter(|it| it.way == way && it.deny == deny);
+            expected.map(Clause::value).collect::<Vec<_>>()
         };
         let mut spec = json!({ "endpointSelector": self.subject.map_or(json!({}), |app| {
             json!({ "matchLabels": { "app": app.name() } })

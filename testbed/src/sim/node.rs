@@ -226,9 +226,9 @@ impl Node {
             Action::RemoveEarlier(pod) => self.remove_earlier(*pod),
             Action::Unplug(pod) => self.unplug(*pod),
             Action::Rob { pod, loot, seed } => self.rob(*pod, *loot, *seed),
-            Action::Label { pod, app, told } => self.label(*pod, *app, *told),
-            Action::Policies { source, policies, told } => {
-                self.policies(*source, policies.clone(), *told);
+            Action::Label { pod, app, reported } => self.label(*pod, *app, *reported),
+            Action::Policies { source, policies, reported } => {
+                self.policies(*source, policies.clone(), *reported);
             }
             Action::Follow => self.follow(),
             Action::Server(what) => self.server(*what),
@@ -239,13 +239,15 @@ impl Node {
             Action::Mesh => self.mesh(),
             Action::Far(what) => self.far(*what),
             Action::Configure(configured) => self.configure(*configured),
-            Action::Service { number, members, told } => self.service(*number, *members, *told),
-            Action::Ingress { number, there, told } => self.ingress(*number, *there, *told),
-            Action::Quarantine { backend, wanted } => self.quarantine(*backend, *wanted),
-            Action::Guard(wanted) => self.guard(*wanted),
-            Action::Device { number, what, told } => self.uplink(*number, *what, *told),
+            Action::Service { number, members, reported } => {
+                self.service(*number, *members, *reported)
+            }
+            Action::Ingress { number, there, reported } => self.ingress(*number, *there, *reported),
+            Action::Quarantine { backend, expected } => self.quarantine(*backend, *expected),
+            Action::Guard(expected) => self.guard(*expected),
+            Action::Device { number, what, reported } => self.uplink(*number, *what, *reported),
             Action::Peer { number, prefix } => self.peer(*number, *prefix),
-            Action::Native(wanted) => self.native(*wanted),
+            Action::Native(expected) => self.native(*expected),
             Action::Deliver => self.deliver(true),
             Action::Relist(which) => self.relist(*which),
             Action::Unreadable(which) => self.unreadable(*which),
@@ -281,7 +283,7 @@ impl Node {
                     false => self.lose_power(),
                 }
             }
-            Action::Boot { told } => self.boot(*told),
+            Action::Boot { reported } => self.boot(*reported),
             Action::Rewrite(version) => self.rewrite(*version),
             Action::Tear(pod) => self.tear(*pod),
             Action::Duplicate(pod, id) => self.duplicate(*pod, EndpointId(*id)),
@@ -317,7 +319,7 @@ impl Node {
         }
     }
 
-    pub(super) fn boot(&mut self, told: bool) {
+    pub(super) fn boot(&mut self, reported: bool) {
         if self.world.is_alive() {
             return;
         }
@@ -331,31 +333,31 @@ impl Node {
         self.heard = false;
         match &self.world.cluster {
             // It has what it was told, and is there or not.
-            Some(cluster) => cluster.set_down(!told),
+            Some(cluster) => cluster.set_down(!reported),
             None => self.untold = self.world.manifests.keys().cloned().collect(),
         }
-        if told {
+        if reported {
             self.deliver(false);
         }
         self.ask_queued();
     }
 
-    fn label(&mut self, number: u8, app: App, told: bool) {
+    fn label(&mut self, number: u8, app: App, reported: bool) {
         self.may_be(number, app);
         let name = Pod::name(number);
         let document = pod_document(&name, app);
         self.world.manifests.insert(name.clone(), vec![document]);
-        self.changed(name, told);
+        self.changed(name, reported);
     }
 
-    fn policies(&mut self, source: u8, policies: Vec<Policy>, told: bool) {
+    fn policies(&mut self, source: u8, policies: Vec<Policy>, reported: bool) {
         let name = format!("policies-{source}");
         let document =
             |(place, policy): (usize, &Policy)| policy.document(&format!("{name}-{place}"));
         let documents = policies.iter().enumerate().map(document).collect();
         self.world.manifests.insert(name.clone(), documents);
         self.oracle.borrow_mut().policies(source, policies);
-        self.changed(name, told);
+        self.changed(name, reported);
     }
 
     /// From now on a pod may have that label, as well as those that it had since the last rest.
@@ -369,9 +371,9 @@ impl Node {
     }
 
     /// What a manifest holds is to be told, now or later.
-    pub(super) fn changed(&mut self, name: String, told: bool) {
+    pub(super) fn changed(&mut self, name: String, reported: bool) {
         self.untold.insert(name);
-        if told {
+        if reported {
             self.deliver(false);
         }
     }

@@ -109,8 +109,8 @@ impl Node {
     }
 
     /// From now on agents reach other nodes by routes to neighbours, or in tunnels.
-    pub(super) fn native(&mut self, wanted: bool) {
-        let mode = if wanted { NATIVE } else { TUNNEL };
+    pub(super) fn native(&mut self, expected: bool) {
+        let mode = if expected { NATIVE } else { TUNNEL };
         if self.world.settings.routing != mode {
             self.kill();
             self.world.settings.routing = mode;
@@ -129,11 +129,13 @@ impl Node {
         let oracle = self.oracle.borrow();
         for number in 1..=PEERS {
             let known = oracle.peers.prefixes.contains_key(&number);
-            let wanted = known.then_some(IdentityId::REMOTE_NODE);
+            let expected = known.then_some(IdentityId::REMOTE_NODE);
             for address in gateways(number) {
                 let row = self.mapped(address);
-                if row != wanted {
-                    return Some(format!("node {address} is {wanted:?}, the ipcache has {row:?}"));
+                if row != expected {
+                    return Some(format!(
+                        "node {address} is {expected:?}, the ipcache has {row:?}"
+                    ));
                 }
             }
         }

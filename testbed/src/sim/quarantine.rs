@@ -30,19 +30,19 @@ impl Quarantine {
 
     /// What is otherwise in the kernel.
     pub(super) fn wrong(&self, services: &KernelServices) -> Option<String> {
-        let is_other = |(backend, wanted): &(&u8, &bool)| {
+        let is_other = |(backend, desired): &(&u8, &bool)| {
             let row = services.backends.values().find(|row| row.at == place(**backend));
-            row.is_some_and(|row| row.state == BackendState::Quarantined) != **wanted
+            row.is_some_and(|row| row.state == BackendState::Quarantined) != **desired
         };
-        let (backend, wanted) = self.0.iter().find(is_other)?;
-        let what = if *wanted { "quarantined" } else { "released" };
+        let (backend, desired) = self.0.iter().find(is_other)?;
+        let what = if *desired { "quarantined" } else { "released" };
         Some(format!("backend {} was {what}, and is not", place(*backend)))
     }
 }
 
 impl Node {
     /// An operator asks for a backend to be quarantined or released.
-    pub(super) fn quarantine(&mut self, backend: u8, wanted: bool) {
+    pub(super) fn quarantine(&mut self, backend: u8, desired: bool) {
         if !self.world.is_alive() || backend >= BACKENDS {
             return;
         }
@@ -50,10 +50,10 @@ impl Node {
         let services = self.world.node_supervisor().services.clone();
         let answer = self.world.pose(&services, |reply| ServicesMsg::Quarantine {
             backend: place(backend),
-            wanted,
+            desired,
             reply,
         });
-        self.asked.push((backend, wanted, answer));
+        self.asked.push((backend, desired, answer));
     }
 
     /// Takes in what was granted: it is in force by then.
@@ -61,14 +61,14 @@ impl Node {
         let mut open: Asked = Vec::new();
         let all = std::mem::take(&mut self.asked);
         let mut later: Vec<u8> = all.iter().map(|(backend, ..)| *backend).collect();
-        for (backend, wanted, mut answer) in all {
+        for (backend, desired, mut answer) in all {
             later.remove(0);
             match answer.now() {
-                None => open.push((backend, wanted, answer)),
+                None => open.push((backend, desired, answer)),
                 Some(Ok(Ok(()))) if !later.contains(&backend) => {
                     let served = &mut self.oracle.borrow_mut().served;
                     if served.steady() >> backend & 1 == 1 {
-                        served.quarantine.0.insert(backend, wanted);
+                        served.quarantine.0.insert(backend, desired);
                     }
                 }
                 Some(_) => {}

@@ -133,8 +133,8 @@ impl Node {
         if let Some(programs) = self.programs() {
             return Some(programs);
         }
-        let kept = self.world.disk.with(|files| files.directories("quarantine"));
-        if kept.map_or(0, |kept| kept.len()) < self.torn {
+        let retained = self.world.disk.with(|files| files.directories("quarantine"));
+        if retained.map_or(0, |retained| retained.len()) < self.torn {
             return Some("a record that could not be read is not in quarantine".to_owned());
         }
         let heard = self.world.listeners.answers();

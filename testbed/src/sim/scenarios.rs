@@ -54,11 +54,11 @@ fn node() -> Vec<Action> {
 }
 
 fn label(pod: u8, app: App) -> Action {
-    Action::Label { pod, app, told: true }
+    Action::Label { pod, app, reported: true }
 }
 
 fn rules(source: u8, policies: Vec<Policy>) -> Action {
-    Action::Policies { source, policies, told: true }
+    Action::Policies { source, policies, reported: true }
 }
 
 fn remote(number: u8, app: App) -> Action {
@@ -70,7 +70,7 @@ fn steps(random: &mut Random, most: usize) -> Action {
 }
 
 fn restart(random: &mut Random) -> Vec<Action> {
-    vec![Action::Kill, Action::Boot { told: random.roll(2) == 0 }, steps(random, 300)]
+    vec![Action::Kill, Action::Boot { reported: random.roll(2) == 0 }, steps(random, 300)]
 }
 
 /// Every scenario.
@@ -89,7 +89,12 @@ pub const ALL: &[Scenario] = &[
         name: "c_12367_a_torn_record_costs_no_endpoint",
         make: |random| {
             let torn = 1 + random.roll(3) as u8;
-            vec![Action::Kill, Action::Tear(torn), Action::Boot { told: true }, steps(random, 300)]
+            vec![
+                Action::Kill,
+                Action::Tear(torn),
+                Action::Boot { reported: true },
+                steps(random, 300),
+            ]
         },
     },
     Scenario {
@@ -115,7 +120,7 @@ pub const ALL: &[Scenario] = &[
                 steps(random, 60),
                 Action::Kill,
                 power_cut(random, 1),
-                Action::Boot { told: true },
+                Action::Boot { reported: true },
                 Action::Add(3),
             ]
         },
@@ -126,7 +131,7 @@ pub const ALL: &[Scenario] = &[
         make: |random| {
             vec![
                 Action::Kill,
-                Action::Boot { told: false },
+                Action::Boot { reported: false },
                 steps(random, 200),
                 Action::Deliver,
                 steps(random, 200),
@@ -137,7 +142,7 @@ pub const ALL: &[Scenario] = &[
         name: "c_24191_programs_never_dip",
         make: |random| {
             let faults = Action::Faults { kind: Fault::Any, one_in: 3, seed: random.number() };
-            vec![Action::Kill, Action::Boot { told: true }, faults, steps(random, 300)]
+            vec![Action::Kill, Action::Boot { reported: true }, faults, steps(random, 300)]
         },
     },
     Scenario {
@@ -154,7 +159,7 @@ pub const ALL: &[Scenario] = &[
             vec![
                 Action::Kill,
                 Action::Unplug(1 + random.roll(3) as u8),
-                Action::Boot { told: true },
+                Action::Boot { reported: true },
                 steps(random, 200),
             ]
         },
@@ -191,7 +196,7 @@ pub const ALL: &[Scenario] = &[
             vec![
                 Action::Kill,
                 Action::Remove(pod),
-                Action::Boot { told: true },
+                Action::Boot { reported: true },
                 steps(random, 200),
                 Action::Add(pod),
             ]
@@ -241,7 +246,7 @@ pub const ALL: &[Scenario] = &[
                 Action::Kill,
                 Action::Foreign,
                 Action::Duplicate(1 + random.roll(3) as u8, 2_000),
-                Action::Boot { told: true },
+                Action::Boot { reported: true },
                 steps(random, 300),
             ]
         },
@@ -251,7 +256,7 @@ pub const ALL: &[Scenario] = &[
     Scenario {
         name: "c_28645_labels_changed_when_the_agent_died",
         make: |random| {
-            let label = |pod, app| Action::Label { pod, app, told: true };
+            let label = |pod, app| Action::Label { pod, app, reported: true };
             let mut actions = vec![label(1, App::Mail), label(3, App::Web), steps(random, 120)];
             actions.extend(restart(random));
             actions
@@ -265,7 +270,7 @@ pub const ALL: &[Scenario] = &[
                 let subject = random.one_of(&[App::Web, App::Db]);
                 let policies = vec![Policy::from_net(subject, random.one_of(&nets))];
                 let mut actions = vec![Action::Kill, rules(1, policies)];
-                actions.push(Action::Boot { told: random.roll(2) == 0 });
+                actions.push(Action::Boot { reported: random.roll(2) == 0 });
                 actions.extend([steps(random, 300), Action::Deliver, steps(random, 200)]);
                 actions
             };
@@ -304,11 +309,11 @@ pub const ALL: &[Scenario] = &[
             vec![
                 Action::Kill,
                 Action::Tear(1),
-                Action::Boot { told: false },
+                Action::Boot { reported: false },
                 Action::Steps { count: 20, seed: random.number() },
                 Action::Kill,
                 Action::Duplicate(3, 1),
-                Action::Boot { told: true },
+                Action::Boot { reported: true },
                 steps(random, 300),
             ]
         },
@@ -316,7 +321,7 @@ pub const ALL: &[Scenario] = &[
     Scenario {
         name: "c_29405_a_pod_that_comes_while_the_agent_restores",
         make: |random| {
-            vec![Action::Kill, Action::Boot { told: true }, Action::Add(4), steps(random, 300)]
+            vec![Action::Kill, Action::Boot { reported: true }, Action::Add(4), steps(random, 300)]
         },
     },
     Scenario {
@@ -332,7 +337,7 @@ pub const ALL: &[Scenario] = &[
         make: |random| {
             vec![
                 Action::Kill,
-                Action::Boot { told: false },
+                Action::Boot { reported: false },
                 steps(random, 100),
                 Action::Stall { ms: 25_000 },
                 Action::Deliver,
@@ -348,7 +353,7 @@ pub const ALL: &[Scenario] = &[
     Scenario {
         name: "a_restart_without_changes_writes_nothing_of_devices_and_routes",
         make: |random| {
-            let come = |number| Action::Device { number, what: Uplink::Comes(0), told: true };
+            let come = |number| Action::Device { number, what: Uplink::Comes(0), reported: true };
             vec![
                 Action::Share,
                 Action::Native(random.roll(2) == 0),
@@ -360,7 +365,7 @@ pub const ALL: &[Scenario] = &[
                 Action::Peer { number: 3, prefix: Some(1) },
                 Action::Unchanged,
                 Action::Peer { number: 1, prefix: None },
-                Action::Device { number: 2, what: Uplink::Goes, told: random.roll(2) == 0 },
+                Action::Device { number: 2, what: Uplink::Goes, reported: random.roll(2) == 0 },
                 Action::Unchanged,
             ]
         },
@@ -397,7 +402,7 @@ pub const ALL: &[Scenario] = &[
             vec![
                 Action::Kill,
                 Action::Rewrite(version),
-                Action::Boot { told: true },
+                Action::Boot { reported: true },
                 steps(random, 300),
             ]
         },
@@ -455,7 +460,7 @@ pub const ALL: &[Scenario] = &[
                 Action::Kill,
                 remote(1, App::Web),
                 remote(2, App::Db),
-                Action::Boot { told: random.roll(2) == 0 },
+                Action::Boot { reported: random.roll(2) == 0 },
                 steps(random, 300),
             ]
         },
@@ -472,7 +477,7 @@ pub const ALL: &[Scenario] = &[
                 Action::Far(random.one_of(&[Store::Down, Store::Silent])),
                 Action::Kill,
                 remote(5, App::Web),
-                Action::Boot { told: true },
+                Action::Boot { reported: true },
                 steps(random, 300),
                 Action::Time { ms: 60_000, seed: random.number() },
                 Action::Configure(random.roll(2) == 0),

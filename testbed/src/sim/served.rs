@@ -68,21 +68,21 @@ pub(super) fn plug_host(kernel: &MemoryKernel) {
 
 impl Node {
     /// A service has other backends, comes, or goes.
-    pub(super) fn service(&mut self, number: u8, members: Option<Members>, told: bool) {
+    pub(super) fn service(&mut self, number: u8, members: Option<Members>, reported: bool) {
         let name = format!("service-{number}");
         let documents = members.map(|members| documents(number, members).to_vec());
         self.world.manifests.insert(name.clone(), documents.unwrap_or_default());
         self.oracle.borrow_mut().served.becomes(number, members);
-        self.changed(name, told);
+        self.changed(name, reported);
     }
 
     /// An Ingress leads to a service from now on, or does not.
-    pub(super) fn ingress(&mut self, number: u8, there: bool, told: bool) {
+    pub(super) fn ingress(&mut self, number: u8, there: bool, reported: bool) {
         let name = format!("ingress-{number}");
         let documents = if there { vec![ingress_document(number)] } else { Vec::new() };
         self.world.manifests.insert(name.clone(), documents);
         self.oracle.borrow_mut().served.leads(number, there);
-        self.changed(name, told);
+        self.changed(name, reported);
     }
 }
 
@@ -335,8 +335,8 @@ impl Served {
         let mut addresses = BTreeSet::new();
         for (number, face, versions) in self.faces() {
             let newest = versions.last().copied().flatten();
-            let wanted = newest.map(|it| it.chosen(quarantined, face.is_local(number)));
-            let wanted = match wanted {
+            let expected = newest.map(|it| it.chosen(quarantined, face.is_local(number)));
+            let expected = match expected {
                 None => Landing::NoService,
                 Some(0) => Landing::NoBackend,
                 Some(some) => Landing::At(places(some)),
@@ -349,8 +349,8 @@ impl Served {
                     return odd;
                 }
                 let landing = services.landing(frontend);
-                if landing != wanted {
-                    return Some(format!("{face:?} {frontend} is {landing:?}, not {wanted:?}"));
+                if landing != expected {
+                    return Some(format!("{face:?} {frontend} is {landing:?}, not {expected:?}"));
                 }
                 if let Some(first) = services.slots.get(&(frontend, 0)) {
                     slots += 1 + usize::from(first.count + first.quarantined);
@@ -391,7 +391,7 @@ impl Served {
             Some((HEALTH_PORT + u16::from(*number), service, healthy))
         };
         let asked = self.versions.iter().filter(|(number, _)| is_local(**number));
-        let wanted: Vec<_> = asked.filter_map(check).collect();
-        (heard != wanted).then(|| format!("load balancers hear {heard:?}, not {wanted:?}"))
+        let expected: Vec<_> = asked.filter_map(check).collect();
+        (heard != expected).then(|| format!("load balancers hear {heard:?}, not {expected:?}"))
     }
 }

@@ -19,12 +19,12 @@ pub fn shrink(actions: &[Action], failure: Failure) -> (Vec<usize>, Failure) {
         let mut start = 0;
         let mut shorter = false;
         while start < left.len() && tries < TRIES_MAX {
-            let mut kept = left.clone();
-            kept.drain(start..left.len().min(start + size));
+            let mut retained = left.clone();
+            retained.drain(start..left.len().min(start + size));
             tries += 1;
-            match Node::new(Trace::default()).run(&pick(actions, &kept)) {
+            match Node::new(Trace::default()).run(&pick(actions, &retained)) {
                 Err(other) => {
-                    (left, failure, shorter) = (kept, other, true);
+                    (left, failure, shorter) = (retained, other, true);
                 }
                 Ok(_) => start += size,
             }

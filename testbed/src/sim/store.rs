@@ -198,9 +198,9 @@ impl Node {
             let value: Value = serde_json::from_str(&value).unwrap_or_default();
             let id = value["ID"].as_u64().and_then(|id| u32::try_from(id).ok()).map(IdentityId);
             if value["HostIP"] == here.as_str() {
-                let wanted = own.remove(&key);
-                if wanted != id {
-                    return Some(format!("{key} is {wanted:?} here, and the store has {id:?}"));
+                let expected = own.remove(&key);
+                if expected != id {
+                    return Some(format!("{key} is {expected:?} here, and the store has {id:?}"));
                 }
             } else if let Some(address) = key.strip_prefix(ADDRESSES) {
                 rows.insert(address.parse().ok(), id);
@@ -212,16 +212,16 @@ impl Node {
         for number in 1..=REMOTES {
             let address = address_of(number);
             let row = self.mapped(address);
-            let wanted = rows.remove(&Some(address)).flatten();
-            if row != wanted {
-                return Some(format!("{address} is {wanted:?}, and the ipcache has {row:?}"));
+            let expected = rows.remove(&Some(address)).flatten();
+            if row != expected {
+                return Some(format!("{address} is {expected:?}, and the ipcache has {row:?}"));
             }
         }
         let there: IpAddr = NODE.parse().ok()?;
         let row = self.mapped(there);
-        let wanted = store.get(&node_key("there")).map(|_| IdentityId::REMOTE_NODE);
-        if row != wanted {
-            return Some(format!("node {there} is {wanted:?}, and the ipcache has {row:?}"));
+        let expected = store.get(&node_key("there")).map(|_| IdentityId::REMOTE_NODE);
+        if row != expected {
+            return Some(format!("node {there} is {expected:?}, and the ipcache has {row:?}"));
         }
         if store.get(&node_key(&self.world.settings.kvstore.node)).is_none() {
             return Some("the store does not know where this node is".to_owned());

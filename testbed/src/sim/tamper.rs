@@ -31,8 +31,8 @@ impl Node {
             let found = scan(files);
             for found in found.records {
                 // A torn record stays evidence, also where a build beside it could be read.
-                let kept = files.read(&format!("{}/ep_config.json", found.record.id));
-                if !matches!(kept, Ok(Some(bytes)) if bytes == TORN) {
+                let retained = files.read(&format!("{}/ep_config.json", found.record.id));
+                if !matches!(retained, Ok(Some(bytes)) if bytes == TORN) {
                     write_as(files, &found.record, version);
                 }
             }

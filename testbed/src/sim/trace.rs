@@ -171,13 +171,13 @@ impl Recorder for Trace {
             flights.record(record);
         }
         let mut line = None;
-        let wanted = inner.lines.is_some();
+        let expected = inner.lines.is_some();
         match record {
             Record::Message { header, ended, outcome, .. } => {
                 inner.now = ended;
                 inner.hashed((header.id.0, header.kind, header.to.0, ended.0, outcome as u8));
                 inner.late |= header.kind == OVERDUE;
-                if wanted {
+                if expected {
                     let from = header.from.map_or("outside", |cell| inner.name(cell.0));
                     let outcome = if outcome == Outcome::Handled {
                         String::new()
@@ -191,7 +191,7 @@ impl Recorder for Trace {
             Record::Spawned { cell, name, at, .. } => {
                 inner.now = at;
                 inner.hashed((cell.0, name));
-                if wanted {
+                if expected {
                     inner.names.insert(cell.0, name.to_owned());
                     line = Some(format!("   spawned  {name}"));
                 }
@@ -202,11 +202,11 @@ impl Recorder for Trace {
                 if cause != ON_PURPOSE {
                     inner.crashes.push(format!("an actor panicked over {kind}: {cause}"));
                 }
-                line = wanted.then(|| format!("   crash    {} over {kind}", inner.name(cell.0)));
+                line = expected.then(|| format!("   crash    {} over {kind}", inner.name(cell.0)));
             }
             Record::State { cell, from, to, why, .. } => {
                 inner.hashed((cell.0, from, to));
-                line = wanted
+                line = expected
                     .then(|| format!("   state    {}: {from} → {to} ({why})", inner.name(cell.0)));
             }
             Record::WaitEnded { wait, answered, at } => {
@@ -215,13 +215,13 @@ impl Recorder for Trace {
                 if !answered && matches!(wait.whom, Whom::Cell(_)) && wait.who.is_some() {
                     inner.late = true;
                 }
-                if wanted && !answered {
+                if expected && !answered {
                     line = Some(format!("   no answer: {}", wait.why));
                 }
             }
             Record::Stopped { cell, .. } => {
                 inner.hashed(cell.0);
-                line = wanted.then(|| format!("   stopped  {}", inner.name(cell.0)));
+                line = expected.then(|| format!("   stopped  {}", inner.name(cell.0)));
             }
             _ => {}
         }

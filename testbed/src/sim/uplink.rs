@@ -170,7 +170,7 @@ impl Uplinks {
 
 impl Node {
     /// Something happens to an interface to other machines.
-    pub(super) fn uplink(&mut self, number: u8, what: Uplink, told: bool) {
+    pub(super) fn uplink(&mut self, number: u8, what: Uplink, reported: bool) {
         let there = self.world.kernel.with(|state| {
             uplinks(state).find(|link| link.name == name(number)).map(|link| link.ifindex)
         });
@@ -195,7 +195,7 @@ impl Node {
         }
         oracle.peers.may_lose_routes();
         drop(oracle);
-        self.uplinks_changed(told);
+        self.uplinks_changed(reported);
     }
 
     fn plug_uplink(&mut self, number: u8, set: u8, before: Option<u32>) {
@@ -223,10 +223,10 @@ impl Node {
     }
 
     /// The node's addresses are others; whoever watches interfaces says so now, or it is seen later.
-    fn uplinks_changed(&self, told: bool) {
+    fn uplinks_changed(&self, reported: bool) {
         let hosts = self.world.kernel.with(|state| uplinks(state).flat_map(global).collect());
         self.oracle.borrow_mut().served.hosts = hosts;
-        if told && self.world.is_alive() {
+        if reported && self.world.is_alive() {
             // A full mailbox has it seen later.
             let _ = self.world.node_supervisor().node.tell(NodeMsg::Changed);
         }
@@ -266,10 +266,10 @@ impl Node {
 
 fn misattached(state: &KernelState) -> Option<String> {
     let DeviceTables { rows, links, gone, .. } = &state.devices;
-    let wanted: BTreeMap<u32, DeviceRow> =
+    let expected: BTreeMap<u32, DeviceRow> =
         uplinks(state).filter_map(|link| Some((link.ifindex, row(link)?))).collect();
-    if *rows != wanted {
-        return Some(format!("rows of devices are {rows:?}, not {wanted:?}"));
+    if *rows != expected {
+        return Some(format!("rows of devices are {rows:?}, not {expected:?}"));
     }
     // Pins of a device of tunnels that somebody removed wait for the next one.
     if let Some(name) = gone.iter().find(|name| *name != OVERLAY) {
@@ -278,25 +278,25 @@ fn misattached(state: &KernelState) -> Option<String> {
     let native = links.iter().filter(|(_, links)| links.kind == DeviceKind::Native);
     let native: BTreeMap<_, _> =
         native.map(|(ifindex, links)| (*ifindex, (links.name.as_str(), links.state))).collect();
-    let wanted: BTreeMap<_, _> = uplinks(state)
-        .filter(|link| wanted.contains_key(&link.ifindex))
+    let expected: BTreeMap<_, _> = uplinks(state)
+        .filter(|link| expected.contains_key(&link.ifindex))
         .map(|link| (link.ifindex, (link.name.as_str(), HookState::Link)))
         .collect();
-    (native != wanted).then(|| format!("programs run at {native:?}, not {wanted:?}"))
+    (native != expected).then(|| format!("programs run at {native:?}, not {expected:?}"))
 }
 
 fn misnamed(state: &KernelState, router: Addresses) -> Option<String> {
-    let mut wanted: BTreeSet<IpAddr> = uplinks(state).flat_map(global).collect();
-    wanted.insert(served::host());
+    let mut expected: BTreeSet<IpAddr> = uplinks(state).flat_map(global).collect();
+    expected.insert(served::host());
     let is_host = |flags: u32| flags & lxc_flags::HOST != 0;
     let rows = state.rows.lxc.iter().filter(|(_, row)| is_host(row.flags));
     let rows: BTreeSet<IpAddr> = rows.map(|(address, _)| *address).collect();
-    if rows != wanted {
-        return Some(format!("the node's addresses are {wanted:?}, its rows are {rows:?}"));
+    if rows != expected {
+        return Some(format!("the node's addresses are {expected:?}, its rows are {rows:?}"));
     }
-    wanted.extend(router.iter());
+    expected.extend(router.iter());
     let mapped = state.rows.ipcache.iter().filter(|(_, row)| row.identity == IdentityId::HOST);
     let mapped: BTreeSet<IpAddr> = mapped.map(|(prefix, _)| prefix.addr()).collect();
-    (mapped != wanted)
-        .then(|| format!("the node's addresses are {wanted:?}, the ipcache has {mapped:?}"))
+    (mapped != expected)
+        .then(|| format!("the node's addresses are {expected:?}, the ipcache has {mapped:?}"))
 }

@@ -158,7 +158,7 @@ fn a_wrong_policy_is_reported_and_harms_no_other() {
             all.sort();
             Ok(all)
         };
-        let wanted = [
+        let expected = [
             ("except.yaml", false, 0),
             ("giant.yaml", false, 0),
             ("good.yaml", true, 1),
@@ -167,7 +167,7 @@ fn a_wrong_policy_is_reported_and_harms_no_other() {
             ("rubbish.yaml", false, 0),
         ]
         .map(|(file, fine, selects)| (file.to_owned(), fine, selects));
-        node.wait("policies are not judged", |node| Ok(stands(node)? == wanted))?;
+        node.wait("policies are not judged", |node| Ok(stands(node)? == expected))?;
         let view: Value = node.rest().get("/volvox/policy")?;
         let text = view.to_string();
         for words in [

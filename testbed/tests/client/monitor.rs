@@ -68,10 +68,10 @@ impl Drop for Monitor {
 
 /// Lines as they come. The thread ends with the pipe, when its writer is killed.
 fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
-    let (tell, told) = channel();
+    let (tell, reported) = channel();
     let lines = BufReader::new(pipe).lines();
     thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| tell.send(line)));
-    told
+    reported
 }
 
 /// The port that a dropped packet came from.

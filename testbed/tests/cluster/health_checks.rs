@@ -55,16 +55,16 @@ fn answer(port: u16) -> Result<Option<(u16, u64, Value)>> {
     Ok(Some((status, weight.parse()?, serde_json::from_str(body)?)))
 }
 
-fn wait_for(node: &mut Node, port: u16, name: &str, wanted: Option<u64>) -> Result<()> {
-    let wanted = wanted.map(|pods| {
+fn wait_for(node: &mut Node, port: u16, name: &str, expected: Option<u64>) -> Result<()> {
+    let expected = expected.map(|pods| {
         let service = json!({ "namespace": NAMESPACE, "name": name });
         let body = json!({
             "service": service, "localEndpoints": pods, "serviceProxyHealthy": true,
         });
         (if pods > 0 { 200 } else { 503 }, pods, body)
     });
-    node.wait(&format!("{name} is not answered for with {wanted:?}"), |_| {
-        Ok(answer(port)? == wanted)
+    node.wait(&format!("{name} is not answered for with {expected:?}"), |_| {
+        Ok(answer(port)? == expected)
     })
     .map(drop)
 }

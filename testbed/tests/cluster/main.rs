@@ -75,11 +75,11 @@ impl Cluster {
         Ok(Self { etcd, server, node, web, friend, stranger })
     }
 
-    fn friend_and_stranger_reach(&mut self, wanted: [bool; 2]) -> Result<()> {
+    fn friend_and_stranger_reach(&mut self, expected: [bool; 2]) -> Result<()> {
         let [web, friend, stranger] = [&self.web, &self.friend, &self.stranger];
         self.node
-            .wait(&format!("reaching web is not {wanted:?}"), |_| {
-                Ok([reaches(friend, web)?, reaches(stranger, web)?] == wanted)
+            .wait(&format!("reaching web is not {expected:?}"), |_| {
+                Ok([reaches(friend, web)?, reaches(stranger, web)?] == expected)
             })
             .map(drop)
     }

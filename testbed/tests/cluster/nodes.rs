@@ -28,11 +28,11 @@ fn cilium_node(name: &str, ip: &str) -> Value {
     })
 }
 
-fn wait_until_it_reaches(cluster: &mut Cluster, it: &Neighbour, wanted: bool) -> Result<()> {
+fn wait_until_it_reaches(cluster: &mut Cluster, it: &Neighbour, expected: bool) -> Result<()> {
     let Cluster { node, web, .. } = cluster;
-    node.wait(&format!("reaching web is not {wanted}"), |node| {
+    node.wait(&format!("reaching web is not {expected}"), |node| {
         let is_mapped = node.mapped(ADDRESS)? == Some(6);
-        Ok(is_mapped == wanted && it.reaches(web)? == wanted)
+        Ok(is_mapped == expected && it.reaches(web)? == expected)
     })
     .map(drop)
 }

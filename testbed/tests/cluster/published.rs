@@ -70,21 +70,21 @@ impl Cluster {
         node.wait("the node is not in the cluster as it should be", |agent| {
             let client = server.client();
             for pod in PODS {
-                let Some(wanted) = pods.contains(&pod).then_some(pod) else {
+                let Some(expected) = pods.contains(&pod).then_some(pod) else {
                     if client.get(&endpoint(pod)).is_ok() {
                         return Ok(false);
                     }
                     continue;
                 };
-                let Ok(there) = client.get(&endpoint(wanted)) else { return Ok(false) };
-                let path = format!("/endpoint/pod-name:shop%2F{wanted}");
+                let Ok(there) = client.get(&endpoint(expected)) else { return Ok(false) };
+                let path = format!("/endpoint/pod-name:shop%2F{expected}");
                 let Ok(own) = agent.rest().get::<Value>(&path) else { return Ok(false) };
-                let pod = client.get(&format!("/api/v1/namespaces/shop/pods/{wanted}"))?;
+                let pod = client.get(&format!("/api/v1/namespaces/shop/pods/{expected}"))?;
                 let owner = &there["metadata"]["ownerReferences"][0]["uid"];
                 let same = there["status"]["id"] == own["id"]
                     && there["status"]["identity"]["id"] == own["status"]["identity"]["id"]
                     && *owner == pod["metadata"]["uid"]
-                    && there["metadata"]["labels"]["app"] == wanted;
+                    && there["metadata"]["labels"]["app"] == expected;
                 if !same {
                     return Ok(false);
                 }

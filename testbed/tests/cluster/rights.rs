@@ -215,7 +215,7 @@ fn the_packaged_role_is_enough() {
         })?;
         client.patch(&format!("{endpoints}/web"), &json!({ "status": { "id": 9 } }))?;
         stranger.delete(&node)?;
-        let wanted = [
+        let expected = [
             "create ciliumidentities",
             "patch ciliumidentities",
             "create ciliumnodes",
@@ -238,7 +238,7 @@ fn the_packaged_role_is_enough() {
         let mut all = Vec::new();
         let done = node.wait("the agent did not do all that it may", |_| {
             all = asked(&server)?;
-            Ok(wanted.iter().all(|one| all.iter().any(|it| it == one)))
+            Ok(expected.iter().all(|one| all.iter().any(|it| it == one)))
         });
         all.sort_unstable();
         all.dedup();

@@ -161,11 +161,11 @@ fn a_policy_follows_the_addresses_behind_a_service() {
         let Cluster { mut node, server, friend, web, .. } = cluster;
         let client = server.client();
         let targets: Vec<IpAddr> = OUTSIDE.iter().map(|it| it.parse()).collect::<Result<_, _>>()?;
-        let mut reach = |wanted: [bool; 3]| {
-            node.wait(&format!("reaching outside and web is not {wanted:?}"), |_| {
+        let mut reach = |expected: [bool; 3]| {
+            node.wait(&format!("reaching outside and web is not {expected:?}"), |_| {
                 let one = arrives(&friend.netns, &outside, targets[0])?;
                 let two = arrives(&friend.netns, &outside, targets[1])?;
-                Ok([one, two, arrives(&friend.netns, &web.netns, web.address(false)?)?] == wanted)
+                Ok([one, two, arrives(&friend.netns, &web.netns, web.address(false)?)?] == expected)
             })
         };
         reach([true, true, true])?;

@@ -168,11 +168,11 @@ fn probe() -> Result<String> {
 
 /// Waits until all endpoints are ready, the service is in the maps, and the tunnel is there.
 fn is_whole(node: &Node, pod: &PackagedPod<'_>) -> Result<()> {
-    let wanted = BTreeMap::from([("ready".to_owned(), ENDPOINTS)]);
+    let expected = BTreeMap::from([("ready".to_owned(), ENDPOINTS)]);
     wait_for("all endpoints are ready, and services and tunnels are there", || {
         pod.check()?;
         let states = node.rest().get("/volvox/endpoint-states");
-        let ready = states.is_ok_and(|states: BTreeMap<_, _>| states == wanted);
+        let ready = states.is_ok_and(|states: BTreeMap<_, _>| states == expected);
         Ok(ready
             && node.served().is_ok_and(|all| all.len() == 1)
             && lab::ip("link show cilium_vxlan up").is_ok_and(|text| text.contains("cilium_vxlan"))
@@ -194,13 +194,13 @@ fn holds_no_more(pod: &PackagedPod<'_>) -> Result<()> {
         row.map(str::trim).with_context(|| format!("no {name}"))
     };
     let named = agent()?["securityContext"]["capabilities"]["add"].take();
-    let mut wanted = 0_u64;
+    let mut expected = 0_u64;
     for name in named.as_array().context("no capabilities are named")? {
         let known = CAPABILITIES.iter().find(|(known, _)| name == known);
-        wanted |= 1 << known.with_context(|| format!("{name} is not known here"))?.1;
+        expected |= 1 << known.with_context(|| format!("{name} is not known here"))?.1;
     }
     for set in ["CapEff:", "CapPrm:", "CapBnd:"] {
-        ensure!(u64::from_str_radix(row(set)?, 16)? == wanted, "{set} {}", row(set)?);
+        ensure!(u64::from_str_radix(row(set)?, 16)? == expected, "{set} {}", row(set)?);
     }
     ensure!(row("NoNewPrivs:")? == "1" && row("Seccomp:")? == "2", "{status}");
     Ok(())

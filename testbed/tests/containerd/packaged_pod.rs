@@ -242,10 +242,10 @@ impl<'a> PackagedPod<'a> {
                 mounts.push(mount(there, &here, true, 0));
             }
         }
-        for wanted in container["volumeMounts"].as_array().context("no mounts")? {
+        for expected in container["volumeMounts"].as_array().context("no mounts")? {
             let volumes = self.spec["volumes"].as_array().context("no volumes")?;
-            let volume = volumes.iter().find(|it| it["name"] == wanted["name"]);
-            let volume = volume.with_context(|| format!("{wanted} has no volume"))?;
+            let volume = volumes.iter().find(|it| it["name"] == expected["name"]);
+            let volume = volume.with_context(|| format!("{expected} has no volume"))?;
             let here = match volume["hostPath"]["path"].as_str() {
                 Some(path) => self.on_node(path),
                 None => self.settings.clone(),
@@ -253,13 +253,13 @@ impl<'a> PackagedPod<'a> {
             if volume["hostPath"]["type"] == "DirectoryOrCreate" {
                 fs::create_dir_all(&here)?;
             }
-            let propagation = match wanted["mountPropagation"].as_str() {
+            let propagation = match expected["mountPropagation"].as_str() {
                 Some("Bidirectional") => 2,
                 Some("HostToContainer") => 1,
                 _ => 0,
             };
-            let there = wanted["mountPath"].as_str().context("a mount without a path")?;
-            mounts.push(mount(there, &here, wanted["readOnly"] == true, propagation));
+            let there = expected["mountPath"].as_str().context("a mount without a path")?;
+            mounts.push(mount(there, &here, expected["readOnly"] == true, propagation));
         }
         // In place of an API server.
         mounts.push(mount(&self.manifests.display().to_string(), &self.manifests, true, 0));

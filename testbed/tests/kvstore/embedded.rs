@@ -9,7 +9,7 @@ use volvox_agent::ports::kvstore::Embedded;
 use volvox_testbed::lab::{self, Binaries, Inventory, Node, Pod, Through};
 
 use super::{
-    conformance::{Bench, run},
+    conformance::{Fixture, run},
     store::with_actors,
 };
 
@@ -19,11 +19,11 @@ const PLACE: &str = "/run/volvox";
 fn put(store: &Embedded, pump: &dyn Fn(), key: &str) -> Result<bool, KvError> {
     let put = Put { key: key.to_owned(), value: b"value".to_vec(), lease: None };
     let transaction = Transaction { puts: vec![put], ..Transaction::default() };
-    Bench { store, pump, prefix: "" }.answer(|reply| store.commit(transaction, reply))
+    Fixture { store, pump, prefix: "" }.answer(|reply| store.commit(transaction, reply))
 }
 
 fn list(store: &Embedded, pump: &dyn Fn()) -> Result<Listing, KvError> {
-    Bench { store, pump, prefix: "" }.answer(|reply| store.list("", None, reply))
+    Fixture { store, pump, prefix: "" }.answer(|reply| store.list("", None, reply))
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn a_file_does_what_every_store_must() {
         with_actors(|pump| {
             fs::create_dir_all(PLACE)?;
             let store = Embedded::start(&Path::new(PLACE).join("kvstore.redb"))?;
-            run(&Bench { store: &store, pump, prefix: "suite/" });
+            run(&Fixture { store: &store, pump, prefix: "suite/" });
             Ok(())
         })
     });
@@ -47,14 +47,18 @@ fn a_file_keeps_what_it_holds_is_held_by_one_and_put_aside_if_it_is_damaged() {
             let path = &Path::new(PLACE).join("kvstore.redb");
             let first = Embedded::start(path)?;
             ensure!(put(&first, pump, "a")? && put(&first, pump, "b")?, "it refuses");
-            let kept = list(&first, pump)?;
+            let retained = list(&first, pump)?;
             let second = Embedded::start(path)?;
             let refused = list(&second, pump).expect_err("another has the file").to_string();
             ensure!(refused.contains("kvstore.redb") && refused.contains("--lib-dir"), "{refused}");
             drop(first);
             // Its thread ends on its own.
             lab::wait_for("the file is free", || Ok(list(&second, pump).is_ok()))?;
-            ensure!(list(&second, pump)? == kept, "{:?} became {kept:?}", list(&second, pump)?);
+            ensure!(
+                list(&second, pump)? == retained,
+                "{:?} became {retained:?}",
+                list(&second, pump)?
+            );
 
             let torn = &Path::new(PLACE).join("torn.redb");
             fs::write(torn, "rubbish")?;

@@ -83,11 +83,11 @@ impl Region {
         Ok(fs::rename(draft, node.path("mesh").join("far"))?)
     }
 
-    fn wait_until_it_reaches(&self, wanted: bool) -> Result<()> {
+    fn wait_until_it_reaches(&self, expected: bool) -> Result<()> {
         let prefix = format!("{}/32", Neighbour::ADDRESS);
-        self.village.wait_for_address(&prefix, wanted.then_some(CLIENT))?;
-        wait_for(&format!("reaching web is {wanted}"), || {
-            Ok(self.neighbour.reaches(&self.village.web)? == wanted)
+        self.village.wait_for_address(&prefix, expected.then_some(CLIENT))?;
+        wait_for(&format!("reaching web is {expected}"), || {
+            Ok(self.neighbour.reaches(&self.village.web)? == expected)
         })
     }
 

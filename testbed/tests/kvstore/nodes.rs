@@ -33,13 +33,12 @@ fn found() -> Result<(Village, Neighbour)> {
     Ok((village, neighbour))
 }
 
-fn wait_until_it_reaches(village: &Village, neighbour: &Neighbour, wanted: bool) -> Result<()> {
+fn wait_until_it_reaches(village: &Village, neighbour: &Neighbour, expected: bool) -> Result<()> {
     let prefix = format!("{}/32", Neighbour::ADDRESS);
-    village.wait_for_address(&prefix, wanted.then_some(6))?;
-    wait_for(
-        &format!("reaching web is {wanted}"),
-        || Ok(neighbour.reaches(&village.web)? == wanted),
-    )
+    village.wait_for_address(&prefix, expected.then_some(6))?;
+    wait_for(&format!("reaching web is {expected}"), || {
+        Ok(neighbour.reaches(&village.web)? == expected)
+    })
 }
 
 #[test]
@@ -97,9 +96,9 @@ fn a_rule_selects_nodes_by_their_labels() {
             let labels = format!(r#""Labels":{{"zone":"{zone}"}}"#);
             village.etcd.put(&key, &value.replace(r#""Labels":{}"#, &labels))
         };
-        let reaches = |village: &Village, wanted: bool| {
-            wait_for(&format!("reaching web is {wanted}"), || {
-                Ok(neighbour.reaches(&village.web)? == wanted)
+        let reaches = |village: &Village, expected: bool| {
+            wait_for(&format!("reaching web is {expected}"), || {
+                Ok(neighbour.reaches(&village.web)? == expected)
             })
         };
         announce(&village, "a")?;

@@ -28,9 +28,13 @@ fn announce(etcd: &Etcd, port: Option<u16>) -> Result<()> {
     etcd.put(&key, &value.to_string())
 }
 
-fn wait_until_it_hears(village: &Village, neighbour: &Neighbour, wanted: [bool; 2]) -> Result<()> {
-    wait_for(&format!("hearing ports 5000 and 5001 is {wanted:?}"), || {
-        Ok([neighbour.hears(&village.web, 5000)?, neighbour.hears(&village.web, 5001)?] == wanted)
+fn wait_until_it_hears(
+    village: &Village,
+    neighbour: &Neighbour,
+    expected: [bool; 2],
+) -> Result<()> {
+    wait_for(&format!("hearing ports 5000 and 5001 is {expected:?}"), || {
+        Ok([neighbour.hears(&village.web, 5000)?, neighbour.hears(&village.web, 5001)?] == expected)
     })
 }
 

@@ -36,12 +36,12 @@ fn announced_as_cilium_does(village: &mut Village) -> Result<()> {
     let etcd = &village.etcd;
     let address = village.web.address(false)?;
     let value: Value = serde_json::from_str(&etcd.get(&format!("{ADDRESSES}{address}"))?)?;
-    let wanted = json!({
+    let expected = json!({
         "IP": address, "Mask": null, "HostIP": "192.0.2.1", "ID": identity, "Key": 0,
         "Metadata": format!("cilium-global:default:{NODE_NAME}:{}", endpoint["id"]),
         "K8sNamespace": "shop", "K8sPodName": "web",
     });
-    ensure!(value == wanted, "{value:#} is not {wanted:#}");
+    ensure!(value == expected, "{value:#} is not {expected:#}");
     ensure!(etcd.get(&format!("{IDENTITIES}{identity}"))? == labels("web"));
     let user = etcd.get(&format!("{USERS}{}/192.0.2.1", labels("web")))?;
     ensure!(user == identity.to_string(), "{user}");

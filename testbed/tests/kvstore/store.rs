@@ -11,7 +11,7 @@ use volvox_testbed::lab::{self, Authority, Validity, wait_for};
 
 use super::{
     api::{KvStore, Listing, Revision, WatchEvent},
-    conformance::{Bench, run},
+    conformance::{Fixture, run},
 };
 
 const PLACE: &str = "/run/volvox/etcd";
@@ -28,12 +28,12 @@ const CLIENTS: &[(&str, Start)] = &[
 
 /// Does something with each client, on a thread of its own: what it leaves behind must not stop the
 /// runtime's end.
-fn with_each(option: &str, work: impl Fn(&str, &Bench<'_>) -> Result<()> + Sync) -> Result<()> {
+fn with_each(option: &str, work: impl Fn(&str, &Fixture<'_>) -> Result<()> + Sync) -> Result<()> {
     for (name, start) in CLIENTS {
         let work = || {
             with_actors(|pump| {
                 let store = start(option.parse()?)?;
-                work(name, &Bench { store: &*store, pump, prefix: PREFIX })
+                work(name, &Fixture { store: &*store, pump, prefix: PREFIX })
             })
         };
         thread::scope(|scope| scope.spawn(work).join().expect("nothing panics"))?;
@@ -56,39 +56,39 @@ fn etcd_does_what_every_store_must() {
         let server = lab::Etcd::start(Path::new(PLACE))?;
         // Another prefix beside it must not be seen.
         server.put("suitf", "x")?;
-        with_each(&server.option(), |_, bench| {
-            run(bench);
+        with_each(&server.option(), |_, fixture| {
+            run(fixture);
             Ok(())
         })
     });
 }
 
 /// The first part of the list, or what an operator reads.
-fn list(bench: &Bench<'_>) -> Result<Listing, String> {
-    let listed = bench.answer(|reply| bench.store.list(PREFIX, None, reply));
+fn list(fixture: &Fixture<'_>) -> Result<Listing, String> {
+    let listed = fixture.answer(|reply| fixture.store.list(PREFIX, None, reply));
     listed.map_err(|error| error.to_string())
 }
 
 /// The first event of a watch from there on for which a closure has something.
 fn watch_for<T>(
-    bench: &Bench<'_>,
+    fixture: &Fixture<'_>,
     from: Revision,
     mut pick: impl FnMut(WatchEvent) -> Option<T>,
 ) -> T {
-    let told = Rc::new(RefCell::new(Vec::new()));
+    let reported = Rc::new(RefCell::new(Vec::new()));
     let tell = {
-        let told = Rc::clone(&told);
+        let reported = Rc::clone(&reported);
         Box::new(move |event| {
-            told.borrow_mut().push(event);
+            reported.borrow_mut().push(event);
             true
         })
     };
-    let _watch = bench.store.watch(PREFIX, from, tell);
+    let _watch = fixture.store.watch(PREFIX, from, tell);
     loop {
-        if let Some(picked) = told.take().into_iter().find_map(&mut pick) {
+        if let Some(picked) = reported.take().into_iter().find_map(&mut pick) {
             return picked;
         }
-        (bench.pump)();
+        (fixture.pump)();
     }
 }
 
@@ -100,8 +100,8 @@ fn a_watch_of_what_was_compacted_says_so() {
             server.put("suite/key", value)?;
         }
         server.compact()?;
-        with_each(&server.option(), |name, bench| {
-            let end = watch_for(bench, Revision(2), |event| match event {
+        with_each(&server.option(), |name, fixture| {
+            let end = watch_for(fixture, Revision(2), |event| match event {
                 WatchEvent::Compacted => Some(Ok(())),
                 WatchEvent::Ended(error) => Some(Err(error)),
                 _ => None,
@@ -121,10 +121,10 @@ fn lists_of_large_values_come_in_parts() {
         let value = "x".repeat(LARGE);
         let pairs: Vec<_> = (0..12).map(|n| (format!("{PREFIX}{n:02}"), value.clone())).collect();
         server.connect()?.put(&pairs)?;
-        with_each(&server.option(), |name, bench| {
+        with_each(&server.option(), |name, fixture| {
             let (mut found, mut from) = (0, None);
             loop {
-                let part = bench.answer(|reply| bench.store.list(PREFIX, from, reply))?;
+                let part = fixture.answer(|reply| fixture.store.list(PREFIX, from, reply))?;
                 ensure!(part.pairs.iter().all(|pair| pair.value.len() == LARGE), "{name}");
                 found += part.pairs.len();
                 from = part.next;
@@ -135,7 +135,7 @@ fn lists_of_large_values_come_in_parts() {
             ensure!(found == 12, "{name}: {found} pairs");
             // Whoever was away meanwhile is told of each, or that all must be listed again.
             let mut changes = 0;
-            let seen = watch_for(bench, Revision(2), |event| match event {
+            let seen = watch_for(fixture, Revision(2), |event| match event {
                 WatchEvent::Changed { changes: some, .. } => {
                     changes += some.len();
                     (changes == 12).then_some(Ok(()))
@@ -177,10 +177,10 @@ fn certificates_and_passwords_are_shown_and_seen() {
         };
         write("secret", true)?;
         let server = Mutex::new(server);
-        with_each(&option, |name, bench| {
-            let listed = list(bench);
+        with_each(&option, |name, fixture| {
+            let listed = list(fixture);
             ensure!(listed.is_ok(), "{name}: {listed:?}");
-            let alive = watch_for(bench, Revision(0), |event| match event {
+            let alive = watch_for(fixture, Revision(0), |event| match event {
                 WatchEvent::Alive(_) => Some(Ok(())),
                 WatchEvent::Ended(error) => Some(Err(error)),
                 _ => None,
@@ -190,28 +190,29 @@ fn certificates_and_passwords_are_shown_and_seen() {
             let mut server = server.lock().expect("nobody panicked");
             server.kill()?;
             server.start_again()?;
-            wait_for("the client logs in again", || Ok(list(bench).is_ok()))
+            wait_for("the client logs in again", || Ok(list(fixture).is_ok()))
         })?;
         write("guessed", true)?;
-        with_each(&option, |name, bench| {
-            let refused = list(bench).expect_err("nobody knows that password");
+        with_each(&option, |name, fixture| {
+            let refused = list(fixture).expect_err("nobody knows that password");
             let names_it = refused.contains("invalid user ID or password");
             ensure!(names_it && refused.contains("etcd.config"), "{name}: {refused}");
             Ok(())
         })?;
         write("secret", false)?;
-        with_each(&option, |name, bench| {
-            let refused = list(bench).expect_err("a certificate is wanted");
+        with_each(&option, |name, fixture| {
+            let refused = list(fixture).expect_err("a certificate is expected");
             let ours = name != "etcd-rs" || refused.contains("trusted-ca-file, cert-file and key");
             ensure!(ours && refused.contains("etcd.config"), "{name}: {refused}");
             Ok(())
         })?;
         write("secret", true)?;
         authority.sign("node", Validity::Over)?;
-        with_each(&option, |name, bench| {
+        with_each(&option, |name, fixture| {
             // A connection that was cut can look like a server that died. It is tried again.
             wait_for(&format!("{name} names the certificate"), || {
-                let refused = list(bench).expect_err("a certificate is wanted that is not over");
+                let refused =
+                    list(fixture).expect_err("a certificate is expected that is not over");
                 Ok(refused.contains("certificate") && refused.contains("etcd.config"))
             })
         })?;
@@ -220,8 +221,8 @@ fn certificates_and_passwords_are_shown_and_seen() {
         let mut server = server.into_inner()?;
         server.kill()?;
         server.start_again()?;
-        with_each(&option, |name, bench| {
-            let refused = list(bench).expect_err("the server's certificate is over");
+        with_each(&option, |name, fixture| {
+            let refused = list(fixture).expect_err("the server's certificate is over");
             let names_it = refused.to_lowercase().contains("expired");
             ensure!(names_it && refused.contains("etcd.config"), "{name}: {refused}");
             Ok(())

@@ -202,7 +202,7 @@ impl Addresses {
         }
         match work {
             None => self.look_again(cx),
-            Some(Work::Adopt(wanted)) => self.adopt(cx, wanted),
+            Some(Work::Adopt(desired)) => self.adopt(cx, desired),
             Some(Work::Unmap(prefixes)) => self.unmap(cx, prefixes),
             Some(Work::Release(ids)) => {
                 self.release(ids);
@@ -343,9 +343,9 @@ impl Addresses {
     /// once, for the number may be all that it can have.
     fn move_disputed(&mut self) {
         let state = &mut *self.state;
-        let AddressesState { own, disputed, told, .. } = state;
+        let AddressesState { own, disputed, reported, .. } = state;
         let theirs = own.values().filter(|own| disputed.contains(&own.identity));
-        for id in theirs.map(|own| own.id).filter(|&id| told.insert(id)) {
+        for id in theirs.map(|own| own.id).filter(|&id| reported.insert(id)) {
             let (target, patch) = (Target::Id(id), Box::default());
             let patch = EndpointsMsg::Patch { target, patch, reply: Reply::to(|_| {}) };
             if let Err(refused) = self.peers.endpoints.tell(patch) {
@@ -380,7 +380,7 @@ impl Addresses {
     fn gone(&mut self, id: EndpointId) {
         let state = &mut *self.state;
         state.own.remove(&id);
-        state.told.remove(&id);
+        state.reported.remove(&id);
         let before = state.replace(id, BTreeMap::new());
         self.tell_difference(before, BTreeMap::new());
     }

@@ -14,18 +14,18 @@ use crate::{
 };
 
 impl Addresses {
-    pub(super) fn adopt(&mut self, cx: &mut Cx<'_, Self>, wanted: Introduction) {
+    pub(super) fn adopt(&mut self, cx: &mut Cx<'_, Self>, desired: Introduction) {
         self.busy = true;
-        let (identities, asked) = (self.peers.identities.clone(), wanted.clone());
+        let (identities, asked) = (self.peers.identities.clone(), desired.clone());
         cx.ask(
             &identities,
             PATIENCE,
             format!(
                 "{} identities of other nodes, and names of ports of {}, to be kept",
-                wanted.identities.len(),
-                wanted.named_ports.len()
+                desired.identities.len(),
+                desired.named_ports.len()
             ),
-            |reply| IdentityMsg::Adopt { wanted, reply },
+            |reply| IdentityMsg::Adopt { desired, reply },
             move |answer| AddressesAnswer::Adopted(asked, answer),
         );
     }

@@ -35,8 +35,8 @@ const TOLD_AHEAD: usize = 2;
 #[derive(Debug, Default)]
 pub(super) struct Remote {
     rows: BTreeMap<IpNet, Row>,
-    /// How many rows are wanted, and how many are mapped.
-    wanted: usize,
+    /// How many rows are desired, and how many are mapped.
+    desired: usize,
     mapped: usize,
     held: RemoteIdentities,
     labels: BTreeMap<IdentityId, Arc<Labels>>,
@@ -47,7 +47,7 @@ pub(super) struct Remote {
     /// What the ipcache is to be told, newest last; their rows are under way.
     to_map: VecDeque<Mapping>,
     /// How often the ipcache was told and has not answered.
-    told: usize,
+    reported: usize,
     /// Prefixes whose identity nobody knows yet, or that stands for something else here.
     stalled: BTreeMap<IdentityId, BTreeSet<IpNet>>,
     /// Prefixes of which the ipcache has not confirmed what it was told: it is told again later.
@@ -92,7 +92,7 @@ impl Remote {
         row.ours = ours;
         let identity = owner.as_ref().map(|owner| owner.identity);
         let tunnel = owner.as_ref().map_or(Tunnel::NONE, |owner| owner.tunnel);
-        row.wanted_via = self.ends.number(tunnel);
+        row.desired_via = self.ends.number(tunnel);
         let said = owner.and_then(|owner| Some((owner.identity, owner.named_ports?)));
         if row.said != said {
             if let Some(before) = std::mem::replace(&mut row.said, said.clone()) {
@@ -100,13 +100,13 @@ impl Remote {
             }
             said.into_iter().for_each(|said| self.names.say(said));
         }
-        let before = std::mem::replace(&mut row.wanted, identity);
+        let before = std::mem::replace(&mut row.desired, identity);
         // Not at once: what is said together may be of one address again.
         if !std::mem::replace(&mut row.due, true) {
             self.due.push(prefix);
         }
-        self.wanted += usize::from(identity.is_some());
-        self.wanted -= usize::from(before.is_some());
+        self.desired += usize::from(identity.is_some());
+        self.desired -= usize::from(before.is_some());
         if let Some(before) = before
             && let Some(stalled) = self.stalled.get_mut(&before)
         {
@@ -135,7 +135,7 @@ impl Remote {
     /// Addresses that nobody names go, if all have spoken who may know of their identity.
     pub(super) fn settle(&mut self, have_said: impl Fn(IdentityId) -> bool) {
         for (&prefix, row) in &mut self.rows {
-            let is_over = row.wanted.is_none() && row.mapped.is_none_or(&have_said);
+            let is_over = row.desired.is_none() && row.mapped.is_none_or(&have_said);
             if is_over && !std::mem::replace(&mut row.due, true) {
                 self.due.push(prefix);
             }
@@ -188,10 +188,10 @@ impl Remote {
     /// What the ipcache is to be told next.
     pub(super) fn next_rows(&mut self) -> Option<Vec<Mapping>> {
         let count = self.to_map.len().min(ROWS_AT_ONCE);
-        if count == 0 || self.told >= TOLD_AHEAD {
+        if count == 0 || self.reported >= TOLD_AHEAD {
             return None;
         }
-        self.told += 1;
+        self.reported += 1;
         Some(self.to_map.drain(..count).collect())
     }
 
@@ -203,9 +203,9 @@ impl Remote {
             let Some(row) = self.rows.get_mut(&prefix) else { return false };
             if let Some(id) = row.may_have(&self.held, &self.names) {
                 row.begin(id, &mut self.held);
-                self.to_map.push_back((prefix, id, row.wanted_via));
+                self.to_map.push_back((prefix, id, row.desired_via));
             }
-            row.due = match row.wanted {
+            row.due = match row.desired {
                 // It is looked at again once that is over.
                 _ if row.under_way => false,
                 Some(id) if row.is_mapped(id) => {
@@ -264,7 +264,7 @@ impl Remote {
         ids.iter().for_each(|&id| self.names.spare(id));
         self.due.retain(|prefix| {
             let Some(row) = self.rows.get_mut(prefix) else { return false };
-            match row.wanted.filter(|id| ids.contains(id)) {
+            match row.desired.filter(|id| ids.contains(id)) {
                 Some(id) => self.stalled.entry(id).or_default().insert(*prefix),
                 None => return true,
             };
@@ -276,7 +276,7 @@ impl Remote {
     /// What the ipcache was told of these may or may not be in force: whoever they were is still
     /// somebody.
     pub(super) fn unconfirmed(&mut self, prefixes: impl IntoIterator<Item = IpNet>) {
-        self.told -= 1;
+        self.reported -= 1;
         for prefix in prefixes {
             if let Some(row) = self.rows.get_mut(&prefix) {
                 (row.under_way, row.due) = (false, false);
@@ -288,7 +288,7 @@ impl Remote {
 
     /// No answer will come to what the ipcache was told.
     pub(super) fn lose_answers(&mut self) {
-        if std::mem::take(&mut self.told) == 0 && self.to_map.is_empty() {
+        if std::mem::take(&mut self.reported) == 0 && self.to_map.is_empty() {
             return;
         }
         self.to_map.clear();
@@ -308,7 +308,7 @@ impl Remote {
 
     /// The ipcache is told to give these up.
     pub(super) fn unmapping(&mut self, prefixes: &[IpNet]) {
-        self.told += 1;
+        self.reported += 1;
         for prefix in prefixes {
             let Some(row) = self.rows.get_mut(prefix) else { continue };
             row.under_way = true;
@@ -324,7 +324,7 @@ impl Remote {
 
     /// These are in force.
     pub(super) fn mapped(&mut self, rows: Vec<Mapping>) {
-        self.told -= 1;
+        self.reported -= 1;
         for (prefix, id, via) in rows {
             let Some(row) = self.rows.get_mut(&prefix) else { continue };
             row.under_way = false;
@@ -338,9 +338,9 @@ impl Remote {
                 None => self.held.enter(id),
             }
             before.into_iter().chain(others).for_each(|other| self.held.leave(other));
-            match row.wanted {
+            match row.desired {
                 Some(id) if row.is_mapped(id) => self.names.settle(&prefix),
-                // Something else is wanted by now.
+                // Something else is desired by now.
                 _ if !std::mem::replace(&mut row.due, true) => self.due.push(prefix),
                 _ => {}
             }
@@ -349,7 +349,7 @@ impl Remote {
 
     /// These are in force no more.
     pub(super) fn unmapped(&mut self, prefixes: &[IpNet]) {
-        self.told -= 1;
+        self.reported -= 1;
         for prefix in prefixes {
             let Some(row) = self.rows.get_mut(prefix) else { continue };
             row.under_way = false;
@@ -366,6 +366,6 @@ impl Remote {
     /// named.
     pub(super) fn counts(&self) -> (usize, usize, usize, bool) {
         let stalled: usize = self.stalled.values().map(BTreeSet::len).sum();
-        (self.wanted, self.mapped, stalled + self.unconfirmed.len(), self.listed)
+        (self.desired, self.mapped, stalled + self.unconfirmed.len(), self.listed)
     }
 }

@@ -11,9 +11,9 @@ use crate::model::IdentityId;
 /// One address. There are many of them.
 #[derive(Debug, Default)]
 pub(super) struct Row {
-    pub(super) wanted: Option<IdentityId>,
+    pub(super) desired: Option<IdentityId>,
     /// The node that it is behind then.
-    pub(super) wanted_via: Via,
+    pub(super) desired_via: Via,
     /// What the ipcache was told, now or by an earlier run.
     pub(super) mapped: Option<IdentityId>,
     pub(super) mapped_via: Via,
@@ -24,13 +24,13 @@ pub(super) struct Row {
     pub(super) due: bool,
     /// The ipcache is told of it, now or next; until it answers, it is told nothing else.
     pub(super) under_way: bool,
-    /// This cluster itself says what is wanted.
+    /// This cluster itself says what is desired.
     pub(super) ours: bool,
 }
 
 impl Row {
     pub(super) fn is_mapped(&self, id: IdentityId) -> bool {
-        let is_there = self.mapped == Some(id) && self.mapped_via == self.wanted_via;
+        let is_there = self.mapped == Some(id) && self.mapped_via == self.desired_via;
         is_there && self.attempted.is_empty()
     }
 
@@ -44,7 +44,7 @@ impl Row {
 
     /// The identity that it is to have and may have at once.
     pub(super) fn may_have(&self, held: &RemoteIdentities, names: &Names) -> Option<IdentityId> {
-        let id = self.wanted.filter(|&id| !self.under_way && !self.is_mapped(id))?;
+        let id = self.desired.filter(|&id| !self.under_way && !self.is_mapped(id))?;
         let may = held.has(id) && self.said.iter().all(|said| names.knows(said));
         may.then_some(id)
     }

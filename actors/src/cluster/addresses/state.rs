@@ -26,7 +26,7 @@ pub(super) struct AddressesState {
     pub(super) claimed: BTreeSet<IdentityId>,
     pub(super) disputed: BTreeSet<IdentityId>,
     /// Endpoints that were told to get another identity.
-    pub(super) told: BTreeSet<EndpointId>,
+    pub(super) reported: BTreeSet<EndpointId>,
     pub(super) own: BTreeMap<EndpointId, Announcement>,
     pub(super) announced: BTreeMap<EndpointId, BTreeMap<String, Vec<u8>>>,
     /// The keys of these, with whose they are.
@@ -43,7 +43,7 @@ impl AddressesState {
             ports: SharedPorts::default(),
             claimed: BTreeSet::new(),
             disputed: BTreeSet::new(),
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
             own: BTreeMap::new(),
             announced: BTreeMap::new(),
             keys: BTreeMap::new(),
@@ -64,8 +64,8 @@ impl AddressesState {
     /// What this cluster says of a prefix now. Where it says nothing, others may.
     pub(super) fn want(&mut self, prefix: IpNet, owner: Option<Owner>) {
         let ours = owner.is_some();
-        let wanted = owner.or_else(|| self.others.claim(&prefix));
-        self.remote.want(prefix, wanted, ours);
+        let desired = owner.or_else(|| self.others.claim(&prefix));
+        self.remote.want(prefix, desired, ours);
     }
 
     /// Other clusters say something new of these. What this one says of its own counts more.

@@ -28,7 +28,7 @@ use crate::{
 /// Pause before a claim that somebody else was ahead of is tried again.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
 
-/// A claim that is wanted, for one set of labels.
+/// A claim that is desired, for one set of labels.
 #[derive(Default)]
 struct Attempt {
     wish: Wish,
@@ -232,9 +232,9 @@ impl Allocator {
                 let known = vec![(id, Some(Arc::clone(&labels)))];
                 self.tell(AllocatorNews::Identities(known));
                 self.tell(AllocatorNews::Claimed(id));
-                let wanted = !attempt.replies.is_empty() || attempt.wish.held == Some(id);
+                let desired = !attempt.replies.is_empty() || attempt.wish.held == Some(id);
                 attempt.replies.into_iter().for_each(|reply| reply.send(id));
-                if !wanted {
+                if !desired {
                     self.unused(cx, id);
                 }
             }

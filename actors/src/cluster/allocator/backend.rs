@@ -150,9 +150,9 @@ impl Candidate {
         // for them then, and none needs to move.
         let before = wish.before.filter(|&id| cluster.hands_out(id));
         let had = before.filter(|&id| directory.stands(id, labels));
-        let wanted = wish.held.or(had).or_else(|| directory.of(labels, cluster)).or(wish.peers);
-        let wanted = wanted.or(wish.before.filter(|&id| is_free(id)));
-        let id = wanted.unwrap_or_else(|| draw(cluster, &mut backend.dice(labels), is_free));
+        let desired = wish.held.or(had).or_else(|| directory.of(labels, cluster)).or(wish.peers);
+        let desired = desired.or(wish.before.filter(|&id| is_free(id)));
+        let id = desired.unwrap_or_else(|| draw(cluster, &mut backend.dice(labels), is_free));
         let standing = if directory.stands(id, labels) {
             if directory.is_marked(id) { Standing::Marked } else { Standing::Known }
         } else if wish.held == Some(id) || wish.peers == Some(id) {

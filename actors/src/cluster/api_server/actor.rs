@@ -88,7 +88,7 @@ pub struct ClusterSupervisor {
     peers: ClusterPeers,
     settings: ClusterSettings,
     /// Outlives a crash, as the sources do.
-    kept: Lent<FollowerState>,
+    memory: Lent<FollowerState>,
     waiting: Vec<(Feed, Reply<()>)>,
     /// Whether the policy was asked to say when it is in force.
     asked: bool,
@@ -123,11 +123,11 @@ impl ClusterSupervisor {
         settings: ClusterSettings,
     ) -> impl FnMut() -> Self + 'static {
         let witness = Witness::new(settings.before.clone());
-        let kept = Survives::new(FollowerState { witness, ..FollowerState::default() });
+        let memory = Survives::new(FollowerState { witness, ..FollowerState::default() });
         move || Self {
             peers: peers(),
             settings: settings.clone(),
-            kept: kept.lend(),
+            memory: memory.lend(),
             waiting: Vec::new(),
             asked: false,
             retelling: Retry::default(),
@@ -146,12 +146,12 @@ impl ClusterSupervisor {
     }
 
     fn spawn_source(&mut self, cx: &mut Cx<'_, Self>, feed: Feed, mut forms: Vec<Resource>) {
-        let kept = &mut *self.kept;
+        let memory = &mut *self.memory;
         let feeds = &self.settings.further;
         if feed == Feed::CiliumNode && feeds.contains(&ALL_NODES) {
             forms.iter_mut().for_each(|form| form.fields = None);
         }
-        let (name, number) = (forms[0].name, kept.sources.len());
+        let (name, number) = (forms[0].name, memory.sources.len());
         let (cluster, me) = (Rc::clone(&self.peers.cluster), cx.me().clone());
         let (needed, seed) = (feed.needs_definition(), self.settings.seed);
         let source = Source::factory(cluster, me, number, forms, needed, seed);
@@ -160,15 +160,16 @@ impl ClusterSupervisor {
         let (version, heard, hearing) = (None, Heard::default(), Hearing::default());
         let status =
             SourceStatus { name, feed, synced: false, state, since, version, heard, hearing };
-        kept.sources.push(Child { address, status });
+        memory.sources.push(Child { address, status });
         let theirs =
             feeds.iter().filter(|(other, _)| *other == feed).map(|(_, subscriber)| *subscriber);
         for subscriber in theirs.chain((feed == Feed::Nodes).then_some(Subscriber::Nodes)) {
-            kept.held.entry((feed, subscriber)).or_insert_with(|| PendingNews::new(subscriber));
+            memory.held.entry((feed, subscriber)).or_insert_with(|| PendingNews::new(subscriber));
         }
         let told_with = feed.told_with();
         if let Some(subscriber) = Subscriber::of(told_with) {
-            kept.held
+            memory
+                .held
                 .entry((told_with, subscriber))
                 .or_insert_with(|| PendingNews::new(subscriber));
         }
@@ -177,8 +178,8 @@ impl ClusterSupervisor {
     /// Where nobody defined CiliumNodes, other nodes are known from their Nodes.
     fn follow_plain_nodes(&mut self, cx: &mut Cx<'_, Self>) {
         let follows = |feed: Feed, is: fn(&SourceState) -> bool| {
-            let kept = &*self.kept;
-            kept.sources.iter().any(|it| it.status.feed == feed && is(&it.status.state))
+            let memory = &*self.memory;
+            memory.sources.iter().any(|it| it.status.feed == feed && is(&it.status.state))
         };
         let undefined = follows(Feed::CiliumNode, |state| *state == SourceState::Undefined);
         if !undefined
@@ -188,7 +189,7 @@ impl ClusterSupervisor {
             return;
         }
         for (feed, forms) in further("").into_iter().filter(|(feed, _)| *feed == Feed::Nodes) {
-            let number = self.kept.sources.len();
+            let number = self.memory.sources.len();
             self.spawn_source(cx, feed, forms);
             self.await_source(cx, number);
         }
@@ -197,7 +198,7 @@ impl ClusterSupervisor {
     /// Waits for a source, for everyone to see.
     fn await_source(&self, cx: &mut Cx<'_, Self>, number: usize) {
         let Some((name, address)) = self
-            .kept
+            .memory
             .sources
             .get(number)
             .filter(|child| !child.status.synced)
@@ -215,11 +216,11 @@ impl ClusterSupervisor {
     }
 
     fn changed(&mut self, source: usize, mut objects: Vec<(ObjectKey, Option<Value>)>) {
-        let kept = &mut *self.kept;
-        let Some(Child { status, .. }) = kept.sources.get(source) else { return };
+        let memory = &mut *self.memory;
+        let Some(Child { status, .. }) = memory.sources.get(source) else { return };
         let (of, told_with) = (status.feed, status.feed.told_with());
         let always = Subscriber::of(told_with);
-        let theirs = kept.held.iter_mut().filter(|((feed, subscriber), _)| {
+        let theirs = memory.held.iter_mut().filter(|((feed, subscriber), _)| {
             *feed == of || (*feed == told_with && Some(*subscriber) == always)
         });
         let mut theirs = theirs.map(|(_, held)| held).peekable();
@@ -233,8 +234,8 @@ impl ClusterSupervisor {
     }
 
     fn state(&mut self, source: usize, state: SourceState, heard: Heard, now: Time) {
-        let kept = &mut *self.kept;
-        let Some(status) = kept.sources.get_mut(source).map(|child| &mut child.status) else {
+        let memory = &mut *self.memory;
+        let Some(status) = memory.sources.get_mut(source).map(|child| &mut child.status) else {
             return;
         };
         let synced = match state {
@@ -250,7 +251,7 @@ impl ClusterSupervisor {
             status.since = now;
         }
         if matches!(state, SourceState::Synced(_) | SourceState::Undefined) {
-            let of_feed = kept.held.iter_mut().filter(|((feed, _), _)| *feed == status.feed);
+            let of_feed = memory.held.iter_mut().filter(|((feed, _), _)| *feed == status.feed);
             of_feed.for_each(|(_, held)| held.synced(state != SourceState::Undefined));
         }
         match &state {
@@ -269,7 +270,7 @@ impl ClusterSupervisor {
 
     /// Asks the server who it is.
     fn ask(&mut self, cx: &mut Cx<'_, Self>, since: u64) {
-        if self.kept.witness.asks(since) {
+        if self.memory.witness.asks(since) {
             let why = "which API server it is";
             let reply = cx.expect("cluster", ASK_PATIENCE, why, ClusterAnswer::Asked);
             self.peers.cluster.list(&Witness::resource(), None, reply);
@@ -281,12 +282,12 @@ impl ClusterSupervisor {
         cx: &mut Cx<'_, Self>,
         answer: Result<Result<Page, ClusterError>, AskError>,
     ) {
-        if !self.kept.witness.is_asking() {
+        if !self.memory.witness.is_asking() {
             return;
         }
         let answer =
             answer.unwrap_or_else(|error| Err(ClusterError::Unreachable(error.to_string())));
-        let (again, other) = self.kept.witness.hear(answer, (cx.now(), cx.wall()));
+        let (again, other) = self.memory.witness.hear(answer, (cx.now(), cx.wall()));
         self.ask_later(cx, again);
         if let Some(why) = other {
             tracing::warn!(why, "API server is another one than before; listing all");
@@ -295,21 +296,21 @@ impl ClusterSupervisor {
     }
 
     fn ask_later(&self, cx: &mut Cx<'_, Self>, after: Duration) {
-        let asked = self.kept.witness.asked();
+        let asked = self.memory.witness.asked();
         cx.after(after, ClusterAnswer::Ask(asked));
     }
 
     /// One source lists anew, as the server is another one: so do the others.
     fn replaced(&mut self, cx: &Cx<'_, Self>, source: usize, why: String) {
-        let is_news = self.kept.witness.replaced((cx.now(), cx.wall()), why);
+        let is_news = self.memory.witness.replaced((cx.now(), cx.wall()), why);
         if is_news {
             self.relist(Some(source));
         }
     }
 
     fn relist(&self, but: Option<usize>) {
-        let kept = &*self.kept;
-        for (number, child) in kept.sources.iter().enumerate() {
+        let memory = &*self.memory;
+        for (number, child) in memory.sources.iter().enumerate() {
             let refused = Some(number) != but && child.address.tell(SourceMsg::Relist).is_err();
             if refused {
                 // It hears nothing from the other server, and lists then.
@@ -320,20 +321,20 @@ impl ClusterSupervisor {
 
     /// Hands on what may be handed on, and says so to who waits for it.
     fn advance(&mut self, cx: &mut Cx<'_, Self>) {
-        let kept = &mut *self.kept;
-        let mut of_services = kept.sources.iter().filter(|it| it.status.feed == Feed::Services);
+        let memory = &mut *self.memory;
+        let mut of_services = memory.sources.iter().filter(|it| it.status.feed == Feed::Services);
         let services_known = of_services.all(|child| child.status.synced);
-        let unknown = kept.sources.iter().filter(|child| !child.status.synced);
+        let unknown = memory.sources.iter().filter(|child| !child.status.synced);
         let unknown: BTreeSet<Feed> = unknown.map(|child| child.status.feed).collect();
-        let names = kept.held.values().any(PendingNews::names_services);
-        let gates = kept.sources.iter().filter(|child| child.status.feed.gates_policies(names));
+        let names = memory.held.values().any(PendingNews::names_services);
+        let gates = memory.sources.iter().filter(|child| child.status.feed.gates_policies(names));
         let mut synced = gates.map(|child| child.status.synced);
         let all = match mutated(Mutant::PoliciesUnsynced) {
             true => synced.any(|synced| synced),
             false => synced.all(|synced| synced),
         };
-        let (mut later, mut told) = (false, BTreeSet::new());
-        for ((feed, subscriber), held) in &mut kept.held {
+        let (mut later, mut reported) = (false, BTreeSet::new());
+        for ((feed, subscriber), held) in &mut memory.held {
             held.services_known = services_known;
             held.released |= all && *feed == Feed::Policies;
             // Who serves and what is served are one list to who serves it.
@@ -342,13 +343,14 @@ impl ClusterSupervisor {
             // Who reads all of it is waited for, not who looks at some.
             let always = Subscriber::of(*feed);
             if held.has_told() && always.is_none_or(|it| it == *subscriber) {
-                told.insert(*feed);
+                reported.insert(*feed);
             }
         }
-        for (_, reply) in self.waiting.extract_if(.., |(feed, _)| told.contains(feed)) {
+        for (_, reply) in self.waiting.extract_if(.., |(feed, _)| reported.contains(feed)) {
             reply.send(());
         }
-        let [policies, workloads] = [Feed::Policies, Feed::Workloads].map(|it| told.contains(&it));
+        let [policies, workloads] =
+            [Feed::Policies, Feed::Workloads].map(|it| reported.contains(&it));
         if later {
             self.retelling.pause_once(cx, RETRY, ClusterAnswer::Retell);
         }
@@ -369,13 +371,13 @@ impl ClusterSupervisor {
             tracing::warn!(%error, "the first policies are not in force everywhere; going on");
         }
         let workloads = (Feed::Workloads, Subscriber::Workloads);
-        if let Some(held) = self.kept.held.get_mut(&workloads) {
+        if let Some(held) = self.memory.held.get_mut(&workloads) {
             held.released = true;
         }
     }
 
     fn late(&self) {
-        for status in self.kept.sources.iter().map(|child| &child.status) {
+        for status in self.memory.sources.iter().map(|child| &child.status) {
             if !status.synced {
                 let (state, waiting) = (status.state.name(), status.feed.waiting());
                 let resource = status.name;
@@ -404,12 +406,12 @@ impl Behaviour for ClusterSupervisor {
     type Observed = Observed;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
-        if self.kept.sources.is_empty() {
+        if self.memory.sources.is_empty() {
             self.spawn(cx);
         }
-        self.kept.witness.begin();
+        self.memory.witness.begin();
         self.ask_later(cx, Duration::ZERO);
-        let sources = self.kept.sources.len();
+        let sources = self.memory.sources.len();
         (0..sources).for_each(|number| self.await_source(cx, number));
         self.advance(cx);
     }
@@ -421,7 +423,7 @@ impl Behaviour for ClusterSupervisor {
                 // Whoever answers next may be another server; one that is busy is left alone.
                 if let SourceState::Broken { error, .. } = &state
                     && !matches!(error, ClusterError::Busy { .. })
-                    && self.kept.witness.is_answered()
+                    && self.memory.witness.is_answered()
                 {
                     self.ask_later(cx, SOON);
                 }
@@ -429,11 +431,11 @@ impl Behaviour for ClusterSupervisor {
                 self.follow_plain_nodes(cx);
             }
             ClusterMsg::Replaced { source, why } => self.replaced(cx, source, why),
-            ClusterMsg::Server(reply) => reply.send(self.kept.witness.view().clone()),
+            ClusterMsg::Server(reply) => reply.send(self.memory.witness.view().clone()),
             ClusterMsg::AwaitSync(feed, reply) => self.waiting.push((feed, reply)),
             ClusterMsg::Show(reply) => {
-                let kept = &*self.kept;
-                reply.send(kept.sources.iter().map(|child| child.status.clone()).collect());
+                let memory = &*self.memory;
+                reply.send(memory.sources.iter().map(|child| child.status.clone()).collect());
             }
         }
         self.advance(cx);
@@ -454,10 +456,10 @@ impl Behaviour for ClusterSupervisor {
     }
 
     fn observe(&self) -> Observed {
-        let kept = &*self.kept;
-        let begun = |of| kept.held.iter().any(|((feed, _), held)| *feed == of && held.begun);
+        let memory = &*self.memory;
+        let begun = |of| memory.held.iter().any(|((feed, _), held)| *feed == of && held.begun);
         Observed {
-            sources: kept
+            sources: memory
                 .sources
                 .iter()
                 .map(|child| (child.status.name, child.status.state.name()))

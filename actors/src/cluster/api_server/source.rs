@@ -46,7 +46,7 @@ pub(super) struct Source {
     /// Somebody waits until there can be such objects.
     needed: bool,
     /// Outlives a crash: what was told need not be told again.
-    kept: Lent<SourceHistory>,
+    memory: Lent<SourceHistory>,
     /// How long the server is left alone that failed.
     backoff: Backoff,
     /// Pages of a list that is not complete.
@@ -69,7 +69,7 @@ pub(super) struct Source {
 
 #[derive(Default)]
 struct SourceHistory {
-    told: ReportedVersions,
+    reported: ReportedVersions,
     synced: bool,
     /// The furthest version that the server said.
     reached: Option<u64>,
@@ -103,7 +103,7 @@ impl Source {
         seed: u64,
     ) -> impl FnMut() -> Self + 'static {
         let forms = Rc::new(forms);
-        let kept = Survives::<SourceHistory>::default();
+        let memory = Survives::<SourceHistory>::default();
         move || Self {
             cluster: Rc::clone(&cluster),
             supervisor: supervisor.clone(),
@@ -112,7 +112,7 @@ impl Source {
             forms: Rc::clone(&forms),
             form: 0,
             needed,
-            kept: kept.lend(),
+            memory: memory.lend(),
             pages: Vec::new(),
             version: None,
             watch: None,
@@ -172,7 +172,7 @@ impl Source {
     /// The whole list is there.
     fn complete(&mut self, cx: &mut Cx<'_, Self>, version: String) {
         let objects = std::mem::take(&mut self.pages);
-        let deltas = self.kept.told.list(objects);
+        let deltas = self.memory.reported.list(objects);
         let missed = !deltas.is_empty();
         if self.tell(deltas) {
             self.stalled = self.listing.end() && missed;
@@ -216,11 +216,11 @@ impl Source {
             }
             Ok(false) => {
                 self.pages.clear();
-                let deltas = self.kept.told.list(Vec::new());
+                let deltas = self.memory.reported.list(Vec::new());
                 if self.tell(deltas) {
                     self.say(SourceState::Undefined);
                     if !self.needed {
-                        self.kept.synced = true;
+                        self.memory.synced = true;
                         self.answer();
                     }
                 }
@@ -260,7 +260,7 @@ impl Source {
     /// The server said something: from now on its silence counts.
     fn spoken(&mut self, cx: &mut Cx<'_, Self>) {
         self.words += 1;
-        let pages = self.kept.told.len().div_ceil(LISTED_MAX).max(1);
+        let pages = self.memory.reported.len().div_ceil(LISTED_MAX).max(1);
         let span = SILENCE_MAX.saturating_mul(u32::try_from(pages).unwrap_or(u32::MAX));
         let silence = cx.after(span, SourceAnswer::Silent(self.words));
         if let Some(earlier) = self.silence.replace(silence) {
@@ -271,16 +271,16 @@ impl Source {
     /// Everything up to this version was told.
     fn reach(&mut self, version: String) {
         let reached = number(&version);
-        let kept = &mut *self.kept;
-        kept.reached = kept.reached.max(reached);
+        let memory = &mut *self.memory;
+        memory.reached = memory.reached.max(reached);
         self.version = Some(version);
     }
 
     /// Whether a server that says this version is another one than before. It is named then.
     fn is_other(&mut self, version: &str) -> bool {
-        let kept = &mut *self.kept;
-        let Some(why) = went_back(kept.reached, version) else { return false };
-        kept.reached = number(version);
+        let memory = &mut *self.memory;
+        let Some(why) = went_back(memory.reached, version) else { return false };
+        memory.reached = number(version);
         let resource = self.resource().name;
         tracing::warn!(resource, why, "API server is another one than before");
         let replaced = ClusterMsg::Replaced { source: self.number, why };
@@ -314,7 +314,7 @@ impl Source {
                     self.backoff.succeeded();
                 }
                 let spoke = !changes.is_empty();
-                let (deltas, version) = self.kept.told.changes(changes);
+                let (deltas, version) = self.memory.reported.changes(changes);
                 if version.as_deref().is_some_and(|version| self.is_other(version)) {
                     self.version = None;
                     return self.list(cx, None);
@@ -358,7 +358,7 @@ impl Source {
     /// The server is another one than before.
     fn relist(&mut self, cx: &mut Cx<'_, Self>) {
         self.version = None;
-        self.kept.reached = None;
+        self.memory.reached = None;
         if self.watch.is_some() {
             self.list(cx, None);
         }
@@ -366,7 +366,7 @@ impl Source {
 
     /// Everything is told, and watched from now on.
     fn synced(&mut self, spoke: bool) {
-        self.kept.synced = true;
+        self.memory.synced = true;
         if let Some(version) = self.version.clone() {
             self.say_heard(SourceState::Synced(version), spoke);
         }
@@ -382,7 +382,7 @@ impl Source {
     }
 
     fn say_heard(&self, state: SourceState, spoke: bool) {
-        let objects = self.kept.told.len();
+        let objects = self.memory.reported.len();
         let heard = Heard { objects, spoke, stalled: self.stalled };
         let state = ClusterMsg::State { source: self.number, state, heard };
         if let Err(refused) = self.supervisor.tell(state) {
@@ -396,11 +396,11 @@ impl Source {
             return true;
         }
         let marks = marks(&objects);
-        let told = self.supervisor.tell(ClusterMsg::Changed { source: self.number, objects });
-        if told.is_ok() {
-            self.kept.told.note(marks);
+        let reported = self.supervisor.tell(ClusterMsg::Changed { source: self.number, objects });
+        if reported.is_ok() {
+            self.memory.reported.note(marks);
         }
-        told.is_ok()
+        reported.is_ok()
     }
 
     /// The server failed; what it said before stays. It is left alone for a while.
@@ -422,7 +422,7 @@ impl Source {
         };
         let pause = self.backoff.failed(at_least);
         let (name, tries) = (self.resource().name, self.backoff.failures());
-        let known = match self.kept.synced {
+        let known = match self.memory.synced {
             true => "which stay as they were".to_owned(),
             false => format!("which are not synced for {} s", cx.now().since(self.began).as_secs()),
         };
@@ -452,7 +452,7 @@ impl Behaviour for Source {
     fn handle(&mut self, msg: SourceMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             SourceMsg::AwaitSync(reply) => {
-                let synced = self.kept.synced;
+                let synced = self.memory.synced;
                 if synced { reply.send(()) } else { self.waiting.push(reply) }
             }
             SourceMsg::Relist => self.relist(cx),
@@ -477,11 +477,11 @@ impl Behaviour for Source {
     }
 
     fn observe(&self) -> SourceView {
-        let kept = &*self.kept;
+        let memory = &*self.memory;
         SourceView {
             resource: self.resource().name,
-            synced: kept.synced,
-            objects: kept.told.len(),
+            synced: memory.synced,
+            objects: memory.reported.len(),
             version: self.version.clone(),
             watching: self.watch.is_some(),
             failures: self.backoff.failures(),

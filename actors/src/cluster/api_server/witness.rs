@@ -127,11 +127,11 @@ impl Witness {
                 self.view.error = Some(error.to_string());
                 self.view.hearing.lose();
                 let pause = self.tries.count_failure(PAUSES);
-                let wanted = match error {
+                let desired = match error {
                     ClusterError::Busy { after, .. } => after,
                     _ => Duration::ZERO,
                 };
-                return (pause + wanted, None);
+                return (pause + desired, None);
             }
         };
         self.tries.succeeded();

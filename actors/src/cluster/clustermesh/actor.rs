@@ -106,7 +106,7 @@ struct Child {
 pub struct Mesh {
     peers: MeshPeers,
     settings: Rc<MeshSettings>,
-    kept: Lent<MeshState>,
+    memory: Lent<MeshState>,
     /// The time of another look.
     looks: Retry,
 }
@@ -120,17 +120,17 @@ pub struct Observed {
 impl Mesh {
     /// Makes each life of the supervisor.
     pub fn factory(peers: MeshPeers, settings: MeshSettings) -> impl FnMut() -> Self + 'static {
-        let (kept, settings) = (Survives::<MeshState>::default(), Rc::new(settings));
+        let (memory, settings) = (Survives::<MeshState>::default(), Rc::new(settings));
         move || Self {
             peers: peers.clone(),
             settings: Rc::clone(&settings),
-            kept: kept.lend(),
+            memory: memory.lend(),
             looks: Retry::default(),
         }
     }
 
     fn follow(&mut self, cx: &Cx<'_, Self>) {
-        if std::mem::replace(&mut self.kept.following, true) {
+        if std::mem::replace(&mut self.memory.following, true) {
             return;
         }
         let (home, host) = (cx.home().clone(), cx.host().clone());
@@ -154,8 +154,8 @@ impl Mesh {
             is_name
         });
         let ways: Ways = ways.into_iter().map(|(name, way)| (name.into(), way)).collect();
-        let kept = &mut *self.kept;
-        let MeshState { clusters, ids, leaving, .. } = kept;
+        let memory = &mut *self.memory;
+        let MeshState { clusters, ids, leaving, .. } = memory;
         // At once: if one comes back before owners hear of it, some may have let go of what it said.
         let gone: Vec<_> =
             clusters.keys().filter(|name| !ways.contains_key(*name)).cloned().collect();
@@ -165,22 +165,22 @@ impl Mesh {
             ids.retain(|_, other| *other != name);
             leaving.push(child.address);
         }
-        kept.news = Some(ways);
+        memory.news = Some(ways);
     }
 
     /// Does what is still to be done, and looks again if something stays open.
     fn go_on(&mut self, cx: &mut Cx<'_, Self>) {
-        let news = self.kept.news.clone();
+        let news = self.memory.news.clone();
         // Owners heed no cluster of which they have not heard: it is read after that.
         if let Some(ways) = news
             && self.tell_owners(&ways)
             && self.arrange(cx, &ways)
         {
-            self.kept.news = None;
+            self.memory.news = None;
         }
-        let kept = &mut *self.kept;
-        dismiss(&mut kept.leaving, || RemoteMsg::Stop);
-        let is_open = kept.news.is_some() || !kept.leaving.is_empty();
+        let memory = &mut *self.memory;
+        dismiss(&mut memory.leaving, || RemoteMsg::Stop);
+        let is_open = memory.news.is_some() || !memory.leaving.is_empty();
         if is_open {
             self.looks.pause_once(cx, AGAIN_AFTER, MeshAnswer::Again);
         }
@@ -199,7 +199,7 @@ impl Mesh {
     fn arrange(&mut self, cx: &Cx<'_, Self>, ways: &Ways) -> bool {
         let mut all_know = true;
         for (name, way) in ways {
-            match self.kept.clusters.get_mut(name) {
+            match self.memory.clusters.get_mut(name) {
                 Some(child) if child.version == way.version => {}
                 Some(child) => match child.address.tell(RemoteMsg::Way(way.clone())) {
                     Ok(()) => child.version = way.version,
@@ -207,7 +207,7 @@ impl Mesh {
                 },
                 None => {
                     let child = self.spawn(cx, name, way.clone());
-                    self.kept.clusters.insert(Arc::clone(name), child);
+                    self.memory.clusters.insert(Arc::clone(name), child);
                 }
             }
         }
@@ -228,22 +228,22 @@ impl Mesh {
     }
 
     fn claim(&mut self, cluster: &Arc<str>, id: ClusterId) -> Result<(), ConfigError> {
-        let kept = &mut *self.kept;
+        let memory = &mut *self.memory;
         let own = (id == self.settings.id).then_some(self.settings.cluster.as_str());
-        let other = kept.ids.get(&id).filter(|other| *other != cluster).map(|other| &**other);
+        let other = memory.ids.get(&id).filter(|other| *other != cluster).map(|other| &**other);
         if let Some(other) = own.or(other) {
             return Err(ConfigError::Taken { id, other: other.to_owned() });
         }
-        kept.ids.retain(|_, other| other != cluster);
-        if kept.clusters.contains_key(cluster) {
-            kept.ids.insert(id, Arc::clone(cluster));
+        memory.ids.retain(|_, other| other != cluster);
+        if memory.clusters.contains_key(cluster) {
+            memory.ids.insert(id, Arc::clone(cluster));
         }
         Ok(())
     }
 
     fn show(&self, reply: Reply<Vec<RemoteView>>) {
-        let kept = &*self.kept;
-        let all: Vec<_> = kept.clusters.values().map(|child| child.address.clone()).collect();
+        let memory = &*self.memory;
+        let all: Vec<_> = memory.clusters.values().map(|child| child.address.clone()).collect();
         gather(&all, RemoteMsg::Show, |views| reply.send(views.into_iter().flatten().collect()));
     }
 }
@@ -284,9 +284,9 @@ impl Behaviour for Mesh {
     }
 
     fn observe(&self) -> Observed {
-        let kept = &*self.kept;
-        let id = |name| kept.ids.iter().find(|(_, other)| *other == name).map(|(id, _)| *id);
-        let clusters = kept.clusters.keys().map(|name| (Arc::clone(name), id(name))).collect();
+        let memory = &*self.memory;
+        let id = |name| memory.ids.iter().find(|(_, other)| *other == name).map(|(id, _)| *id);
+        let clusters = memory.clusters.keys().map(|name| (Arc::clone(name), id(name))).collect();
         Observed { clusters }
     }
 }

@@ -106,7 +106,7 @@ pub(super) struct RemoteCluster {
     peers: RemotePeers,
     cluster: Arc<str>,
     seed: u64,
-    kept: Lent<RemoteClusterState>,
+    memory: Lent<RemoteClusterState>,
     /// What a full mailbox did not take is told again.
     retelling: Retry,
 }
@@ -130,7 +130,7 @@ impl RemoteCluster {
         let mut hasher = DefaultHasher::new();
         (seed, &cluster).hash(&mut hasher);
         let seed = hasher.finish();
-        let kept = Survives::new(RemoteClusterState {
+        let memory = Survives::new(RemoteClusterState {
             way,
             ways: 0,
             generation: 0,
@@ -148,7 +148,7 @@ impl RemoteCluster {
             peers: peers.clone(),
             cluster: Arc::clone(&cluster),
             seed,
-            kept: kept.lend(),
+            memory: memory.lend(),
             retelling: Retry::default(),
         }
     }
@@ -157,28 +157,28 @@ impl RemoteCluster {
     fn begin(&mut self, cx: &mut Cx<'_, Self>) {
         self.end();
         self.look_after(cx);
-        let kept = &mut *self.kept;
-        kept.ways += 1;
-        (kept.config, kept.claiming) = (None, None);
-        let way = kept.ways;
+        let memory = &mut *self.memory;
+        memory.ways += 1;
+        (memory.config, memory.claiming) = (None, None);
+        let way = memory.ways;
         let key = format!("{CLUSTER_CONFIG}{}", self.cluster);
-        let followed = Followed::new(&kept.way.store, key);
+        let followed = Followed::new(&memory.way.store, key);
         let name = format!("clustermesh {} config", self.cluster);
         let message = move |update| RemoteMsg::Config(way, update);
         let watcher = followed.tell(cx.host(), name, self.seed, cx.me(), message);
-        kept.config_watcher = Some(watcher);
+        memory.config_watcher = Some(watcher);
     }
 
     /// Ends the reading; who did it is looked after then.
     fn end(&mut self) {
-        let RemoteClusterState { config_watcher, watchers, leaving, .. } = &mut *self.kept;
+        let RemoteClusterState { config_watcher, watchers, leaving, .. } = &mut *self.memory;
         leaving.extend(config_watcher.take());
         leaving.append(watchers);
     }
 
     /// Has those stop who are to, and in the end this one, if it is over.
     fn look_after(&mut self, cx: &mut Cx<'_, Self>) {
-        let RemoteClusterState { leaving, over, .. } = &mut *self.kept;
+        let RemoteClusterState { leaving, over, .. } = &mut *self.memory;
         dismiss(leaving, || WatcherMsg::Stop);
         match leaving.is_empty() {
             true if *over => cx.stop(),
@@ -194,34 +194,34 @@ impl RemoteCluster {
             Change::Put(pair) if pair.key == key => Some(ClusterConfig::read(&pair)),
             Change::Put(_) | Change::Delete(_) => None,
         });
-        let kept = &mut *self.kept;
+        let memory = &mut *self.memory;
         match said.next_back() {
-            Some(Ok(config)) if kept.config.as_ref() == Some(&config) => kept.problem = None,
+            Some(Ok(config)) if memory.config.as_ref() == Some(&config) => memory.problem = None,
             Some(Ok(config)) => {
                 self.claim(cx, config);
             }
-            Some(Err(error)) => Self::refuse(kept, &self.cluster, error),
-            None if update.listed && kept.config.is_none() && kept.claiming.is_none() => {
+            Some(Err(error)) => Self::refuse(memory, &self.cluster, error),
+            None if update.listed && memory.config.is_none() && memory.claiming.is_none() => {
                 let error = ConfigError::Missing(self.cluster.to_string());
-                Self::refuse(kept, &self.cluster, error);
+                Self::refuse(memory, &self.cluster, error);
             }
             None => {}
         }
     }
 
     /// What it said before is read on.
-    fn refuse(kept: &mut RemoteClusterState, cluster: &str, error: ConfigError) {
-        if kept.problem.as_ref() != Some(&error) {
+    fn refuse(memory: &mut RemoteClusterState, cluster: &str, error: ConfigError) {
+        if memory.problem.as_ref() != Some(&error) {
             tracing::error!(cluster, %error, "cluster is not read");
         }
-        kept.problem = Some(error);
+        memory.problem = Some(error);
     }
 
     fn claim(&mut self, cx: &mut Cx<'_, Self>, config: ClusterConfig) {
-        let kept = &mut *self.kept;
-        kept.claiming = Some(config.clone());
+        let memory = &mut *self.memory;
+        memory.claiming = Some(config.clone());
         let (cluster, id) = (Arc::clone(&self.cluster), config.id);
-        let way = kept.ways;
+        let way = memory.ways;
         let mesh = self.peers.mesh.clone();
         cx.ask(
             &mesh,
@@ -238,28 +238,28 @@ impl RemoteCluster {
         config: ClusterConfig,
         answer: Result<Result<(), ConfigError>, AskError>,
     ) {
-        let kept = &mut *self.kept;
-        if kept.claiming.as_ref() != Some(&config) {
+        let memory = &mut *self.memory;
+        if memory.claiming.as_ref() != Some(&config) {
             return;
         }
         match answer {
             Ok(Ok(())) => {
-                (kept.claiming, kept.problem) = (None, None);
+                (memory.claiming, memory.problem) = (None, None);
                 self.read(cx, config);
             }
             // The other one may go, or get another number.
             Ok(Err(error)) => {
-                Self::refuse(kept, &self.cluster, error);
-                cx.after(AGAIN_AFTER, RemoteAnswer::Again(kept.ways));
+                Self::refuse(memory, &self.cluster, error);
+                cx.after(AGAIN_AFTER, RemoteAnswer::Again(memory.ways));
             }
             Err(_) => {
-                cx.after(AGAIN_AFTER, RemoteAnswer::Again(kept.ways));
+                cx.after(AGAIN_AFTER, RemoteAnswer::Again(memory.ways));
             }
         }
     }
 
     fn again(&mut self, cx: &mut Cx<'_, Self>) {
-        let claiming = self.kept.claiming.clone();
+        let claiming = self.memory.claiming.clone();
         if let Some(config) = claiming {
             self.claim(cx, config);
         }
@@ -267,18 +267,18 @@ impl RemoteCluster {
 
     /// Follows all that the cluster says.
     fn read(&mut self, cx: &mut Cx<'_, Self>, config: ClusterConfig) {
-        let RemoteClusterState { watchers, leaving, .. } = &mut *self.kept;
+        let RemoteClusterState { watchers, leaving, .. } = &mut *self.memory;
         leaving.append(watchers);
         self.look_after(cx);
-        let kept = &mut *self.kept;
+        let memory = &mut *self.memory;
         let (host, me) = (cx.host(), cx.me());
-        kept.generation += 1;
-        let generation = kept.generation;
+        memory.generation += 1;
+        let generation = memory.generation;
         // Its own keys are followed as before.
         let origin = Rc::new(Origin::new(&self.cluster, &config, generation));
         let RemotePeers { addresses, nodes, .. } = &self.peers;
         for kind in RemoteKind::ALL {
-            let followed = Followed::new(&kept.way.store, origin.prefix(kind));
+            let followed = Followed::new(&memory.way.store, origin.prefix(kind));
             let followed = followed.once_there_is(origin.canary(kind, &config));
             let origin = Rc::clone(&origin);
             let name = format!("clustermesh {} {}", self.cluster, kind.name());
@@ -301,14 +301,14 @@ impl RemoteCluster {
                     RemoteMsg::Services(Rc::clone(&origin), update)
                 }),
             };
-            kept.watchers.push(watcher);
+            memory.watchers.push(watcher);
         }
-        kept.config = Some(config);
+        memory.config = Some(config);
     }
 
     fn services(&mut self, cx: &mut Cx<'_, Self>, origin: &Origin, update: Update) {
-        let kept = &mut *self.kept;
-        let RemoteClusterState { services, untold: (changes, listed), .. } = kept;
+        let memory = &mut *self.memory;
+        let RemoteClusterState { services, untold: (changes, listed), .. } = memory;
         if !services.heeds(origin.generation) {
             return;
         }
@@ -341,8 +341,8 @@ impl RemoteCluster {
 
     /// Tells the owner of services what is new; later, if its mailbox is full.
     fn tell_services(&mut self, cx: &mut Cx<'_, Self>) {
-        let kept = &mut *self.kept;
-        let (changes, listed) = std::mem::take(&mut kept.untold);
+        let memory = &mut *self.memory;
+        let (changes, listed) = std::mem::take(&mut memory.untold);
         if changes.is_empty() && !listed {
             return;
         }
@@ -350,25 +350,25 @@ impl RemoteCluster {
         if let Err(Full { msg: ServicesMsg::Remote { changes, listed, .. }, gone: false }) =
             self.peers.services.tell(news)
         {
-            kept.untold = (changes, listed);
+            memory.untold = (changes, listed);
             self.retelling.pause_once(cx, RETELL_AFTER, RemoteAnswer::Retell);
         }
     }
 
     fn show(&self, reply: Reply<RemoteView>) {
-        let kept = &*self.kept;
-        let config = kept.config.as_ref();
+        let memory = &*self.memory;
+        let config = memory.config.as_ref();
         let view = RemoteView {
             cluster: Arc::clone(&self.cluster),
             id: config.map(|config| config.id),
             cached: config.is_some_and(|config| config.cached),
             synced_canaries: config.is_some_and(|config| config.synced_canaries),
-            problem: kept.problem.as_ref().map(ToString::to_string),
-            services: kept.services.values().filter(|service| service.shared).count(),
+            problem: memory.problem.as_ref().map(ToString::to_string),
+            services: memory.services.values().filter(|service| service.shared).count(),
             config: None,
             watchers: BTreeMap::new(),
         };
-        let all: Vec<_> = kept.config_watcher.iter().chain(&kept.watchers).cloned().collect();
+        let all: Vec<_> = memory.config_watcher.iter().chain(&memory.watchers).cloned().collect();
         gather(&all, WatcherMsg::Show, move |views| {
             let mut views = views.into_iter();
             let config = views.next().flatten();
@@ -393,11 +393,11 @@ impl Behaviour for RemoteCluster {
     type Observed = Observed;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
-        if self.kept.over {
+        if self.memory.over {
             self.end();
             return self.look_after(cx);
         }
-        if self.kept.config_watcher.is_none() {
+        if self.memory.config_watcher.is_none() {
             self.begin(cx);
         }
         self.look_after(cx);
@@ -407,12 +407,12 @@ impl Behaviour for RemoteCluster {
 
     fn handle(&mut self, msg: RemoteMsg, cx: &mut Cx<'_, Self>) {
         // Nobody begins to read for one that is over.
-        let is_over = self.kept.over;
-        let is_now = |way| !is_over && way == self.kept.ways;
+        let is_over = self.memory.over;
+        let is_now = |way| !is_over && way == self.memory.ways;
         match msg {
             RemoteMsg::Way(_) if is_over => {}
             RemoteMsg::Way(way) => {
-                self.kept.way = way;
+                self.memory.way = way;
                 self.begin(cx);
             }
             RemoteMsg::Config(way, update) if is_now(way) => self.config(cx, update),
@@ -420,7 +420,7 @@ impl Behaviour for RemoteCluster {
             RemoteMsg::Services(origin, update) if !is_over => self.services(cx, &origin, update),
             RemoteMsg::Services(..) => {}
             RemoteMsg::Stop => {
-                self.kept.over = true;
+                self.memory.over = true;
                 self.end();
                 self.look_after(cx);
             }
@@ -430,8 +430,8 @@ impl Behaviour for RemoteCluster {
 
     fn answered(&mut self, answer: RemoteAnswer, cx: &mut Cx<'_, Self>) {
         // Nobody begins to read for one that is over.
-        let is_over = self.kept.over;
-        let is_now = |way| !is_over && way == self.kept.ways;
+        let is_over = self.memory.over;
+        let is_now = |way| !is_over && way == self.memory.ways;
         match answer {
             RemoteAnswer::Dismiss => self.look_after(cx),
             RemoteAnswer::Claimed(way, config, answer) if is_now(way) => {
@@ -447,12 +447,12 @@ impl Behaviour for RemoteCluster {
     }
 
     fn observe(&self) -> Observed {
-        let kept = &*self.kept;
-        let services = kept.services.iter();
+        let memory = &*self.memory;
+        let services = memory.services.iter();
         Observed {
-            generation: kept.generation,
-            config: kept.config.clone(),
-            problem: kept.problem.as_ref().map(ToString::to_string),
+            generation: memory.generation,
+            config: memory.config.clone(),
+            problem: memory.problem.as_ref().map(ToString::to_string),
             services: services
                 .map(|((namespace, name), it)| (format!("{namespace}/{name}"), it.clone()))
                 .collect(),

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::{
     cluster::{
         clustermesh::{MeshMsg, RemoteView},
-        sharing::tests::store::town::{make, mapped, peers, town},
+        sharing::tests::store::fixture::{fixture, make, mapped, peers},
     },
     model::ClusterId,
     testing::{MemoryClusters, MemoryKvStore, World, allow_from},
@@ -27,7 +27,7 @@ struct Region {
 
 impl Region {
     fn new() -> Self {
-        let (mut world, own) = town();
+        let (mut world, own) = fixture();
         let clusters = MemoryClusters::default();
         world.clusters = Some(clusters.clone());
         (world.settings.kvstore.cluster_id, world.settings.kvstore.meshed) = (ClusterId(1), true);

@@ -160,7 +160,7 @@ pub(crate) fn read_ports(listed: &Value, members: [&str; 3]) -> Result<NamedPort
     let all = match listed {
         Value::Null => return Ok(named),
         Value::Array(all) => all,
-        other => return Err(format!("its named ports are {other}, a list is wanted")),
+        other => return Err(format!("its named ports are {other}, a list is expected")),
     };
     for each in all {
         let [name, port, protocol] = members.map(|member| &each[member]);

@@ -51,7 +51,7 @@ pub struct Session {
     store: Rc<dyn KvStore>,
     ttl: Duration,
     /// What is to be there. Outlives a crash: it is said only once.
-    wanted: Lent<BTreeMap<String, Vec<u8>>>,
+    desired: Lent<BTreeMap<String, Vec<u8>>>,
     lease: Option<LeaseId>,
     leases: u64,
     granting: bool,
@@ -84,11 +84,11 @@ impl Session {
         before: Option<StoreHeader>,
         seed: u64,
     ) -> impl FnMut() -> Self + 'static {
-        let wanted = Survives::default();
+        let desired = Survives::default();
         move || Self {
             store: Rc::clone(&store),
             ttl,
-            wanted: wanted.lend(),
+            desired: desired.lend(),
             lease: None,
             leases: 0,
             granting: false,
@@ -108,7 +108,7 @@ impl Session {
         }
     }
 
-    /// Takes the next step towards what is wanted.
+    /// Takes the next step towards what is desired.
     fn proceed(&mut self, cx: &mut Cx<'_, Self>) {
         if self.outage.is_pausing() {
             return;
@@ -187,7 +187,7 @@ impl Session {
         match &answer {
             Ok(true) => {
                 for Pair { key, value } in leased {
-                    self.wanted.insert(key.clone(), value.clone());
+                    self.desired.insert(key.clone(), value.clone());
                     if self.lease == Some(lease) && !self.removed.contains(&key) {
                         self.written.insert(key, value);
                     }
@@ -200,13 +200,13 @@ impl Session {
     }
 
     fn write(&mut self, cx: &mut Cx<'_, Self>, lease: LeaseId) {
-        let wanted = &*self.wanted;
-        let missing = wanted.iter().filter(|(key, value)| self.written.get(*key) != Some(value));
+        let desired = &*self.desired;
+        let missing = desired.iter().filter(|(key, value)| self.written.get(*key) != Some(value));
         let pairs: Vec<Pair> = missing
             .take(TRANSACTION_MAX)
             .map(|(key, value)| Pair { key: key.clone(), value: value.clone() })
             .collect();
-        let surplus = self.written.iter().find(|(key, _)| !wanted.contains_key(*key));
+        let surplus = self.written.iter().find(|(key, _)| !desired.contains_key(*key));
         let surplus = surplus.map(|(key, value)| (key.clone(), value.clone()));
         if !pairs.is_empty() {
             let put = |Pair { key, value }| Put { key, value, lease: Some(lease) };
@@ -257,12 +257,16 @@ impl Session {
         let Some(lease) = self.lease else { return };
         if !std::mem::replace(&mut self.beating, true) {
             let why = format!("lease {lease} to be kept alive");
-            let reply = cx.expect("kvstore", PATIENCE, why, SessionAnswer::Kept);
+            let reply = cx.expect("kvstore", PATIENCE, why, SessionAnswer::Retained);
             self.store.keep_alive(lease, reply);
         }
     }
 
-    fn kept(&mut self, cx: &mut Cx<'_, Self>, answer: Result<Result<bool, KvError>, AskError>) {
+    fn kept_alive(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        answer: Result<Result<bool, KvError>, AskError>,
+    ) {
         match settled(answer, "keep alive", "the lease") {
             Ok(alive) => {
                 if !alive {
@@ -338,14 +342,14 @@ impl Session {
     }
 
     fn touched(&mut self, change: Change) {
-        let wanted = &*self.wanted;
+        let desired = &*self.desired;
         match change {
-            Change::Delete(key) if wanted.contains_key(&key) => {
+            Change::Delete(key) if desired.contains_key(&key) => {
                 tracing::info!(key, "a key of this node was deleted; it is written again");
                 self.lack(key);
             }
             Change::Put(Pair { key, value })
-                if wanted.get(&key).is_some_and(|own| *own != value) =>
+                if desired.get(&key).is_some_and(|own| *own != value) =>
             {
                 self.overwritten.insert(key);
             }
@@ -388,7 +392,7 @@ impl Session {
         SessionView {
             lease: self.lease,
             leases: self.leases,
-            announced: self.wanted.len(),
+            announced: self.desired.len(),
             written: self.written.len(),
             quorum_errors: self.quorum_errors,
             unreachable: self.outage.view(),
@@ -427,11 +431,11 @@ impl Behaviour for Session {
     fn handle(&mut self, msg: SessionMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             SessionMsg::Announce(changes) => {
-                let wanted = &mut *self.wanted;
+                let desired = &mut *self.desired;
                 for (key, value) in changes {
                     match value {
-                        Some(value) => wanted.insert(key, value),
-                        None => wanted.remove(&key),
+                        Some(value) => desired.insert(key, value),
+                        None => desired.remove(&key),
                     };
                 }
             }
@@ -456,7 +460,7 @@ impl Behaviour for Session {
                 self.next_beat = None;
                 self.beat(cx);
             }
-            SessionAnswer::Kept(answer) => self.kept(cx, answer),
+            SessionAnswer::Retained(answer) => self.kept_alive(cx, answer),
             SessionAnswer::Heard(answer) => self.heard(cx, answer),
             SessionAnswer::Guarded(number, event) => self.guarded(cx, number, event),
             SessionAnswer::GuardOver(number) if self.guard.is_over(number) => {

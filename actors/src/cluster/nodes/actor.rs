@@ -432,7 +432,7 @@ impl Behaviour for Nodes {
             NodesAnswer::Adopted(strangers, answer) => self.adopted(cx, strangers, answer),
             NodesAnswer::Learned(ids, answer) => self.learned(cx, ids, answer),
             NodesAnswer::Removed(rows, answer) => self.removed(cx, rows, answer),
-            NodesAnswer::Told(rows, answer) => self.told(cx, rows, answer),
+            NodesAnswer::Reported(rows, answer) => self.reported(cx, rows, answer),
             NodesAnswer::Again => {
                 self.step.over();
                 self.state.reported.resume();

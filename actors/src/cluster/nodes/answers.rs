@@ -21,7 +21,7 @@ pub enum NodesAnswer {
     /// The ipcache has given up those of these that go.
     Removed(Rows, Result<Result<(), KernelError>, AskError>),
     /// The ipcache has these, and has not those any more.
-    Told(Rows, Result<Result<(), KernelError>, AskError>),
+    Reported(Rows, Result<Result<(), KernelError>, AskError>),
     /// Time to tell it what it did not hear.
     Again,
     /// Time to look who has this node's name in the store.
@@ -35,7 +35,7 @@ impl Message for NodesAnswer {
             Self::Adopted(..) => "Adopted",
             Self::Learned(..) => "Learned",
             Self::Removed(..) => "Removed",
-            Self::Told(..) => "Told",
+            Self::Reported(..) => "Told",
             Self::Again => "Again",
             Self::Contend => "Contend",
         }

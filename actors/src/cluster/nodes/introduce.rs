@@ -70,12 +70,12 @@ impl Nodes {
 
     fn adopt(&mut self, cx: &mut Cx<'_, Self>, strangers: Strangers) {
         let identities = self.peers.identities.clone();
-        let wanted = Introduction { identities: strangers.clone(), named_ports: BTreeMap::new() };
+        let desired = Introduction { identities: strangers.clone(), named_ports: BTreeMap::new() };
         cx.ask(
             &identities,
             PATIENCE,
             format!("{} identities of nodes to be kept", strangers.len()),
-            |reply| IdentityMsg::Adopt { wanted, reply },
+            |reply| IdentityMsg::Adopt { desired, reply },
             move |answer| NodesAnswer::Adopted(strangers, answer),
         );
     }
@@ -161,11 +161,11 @@ impl Nodes {
             PATIENCE,
             format!("{} addresses of other nodes in the ipcache", entries.len()),
             |reply| IpcacheMsg::Upsert { entries, reply },
-            move |answer| NodesAnswer::Told(rows, answer),
+            move |answer| NodesAnswer::Reported(rows, answer),
         );
     }
 
-    pub(super) fn told(
+    pub(super) fn reported(
         &mut self,
         cx: &mut Cx<'_, Self>,
         rows: Rows,
@@ -174,7 +174,7 @@ impl Nodes {
         match answer {
             Ok(Ok(())) => {
                 self.step.succeeded();
-                self.state.reported.told(rows);
+                self.state.reported.reported(rows);
             }
             Ok(Err(error)) => self.unwritten(cx, rows, &error),
             Err(error) => self.failed(cx, &error.to_string()),

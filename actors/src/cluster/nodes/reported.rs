@@ -22,7 +22,7 @@ pub(super) struct ReportedNodes {
     claims: BTreeMap<IpNet, BTreeMap<NodeKey, Seat>>,
     contested: BTreeSet<IpNet>,
     /// What the ipcache was told, now or by an earlier run.
-    told: BTreeMap<IpNet, Seat>,
+    reported: BTreeMap<IpNet, Seat>,
     /// What else it was told and has not confirmed; of some prefixes that they go.
     attempted: BTreeMap<IpNet, BTreeSet<IdentityId>>,
     /// Prefixes to be looked at.
@@ -36,8 +36,8 @@ pub(super) struct ReportedNodes {
 
 impl ReportedNodes {
     /// What an earlier run mapped.
-    pub(super) fn inherited(told: BTreeMap<IpNet, Seat>) -> Self {
-        Self { told, ..Self::default() }
+    pub(super) fn inherited(reported: BTreeMap<IpNet, Seat>) -> Self {
+        Self { reported, ..Self::default() }
     }
 
     /// What a node says now; prefixes that another one named before.
@@ -84,7 +84,7 @@ impl ReportedNodes {
     /// All nodes that there are were named: addresses that none of them has go.
     pub(super) fn settle(&mut self) {
         if !std::mem::replace(&mut self.settled, true) {
-            let unnamed = self.told.keys().filter(|prefix| !self.claims.contains_key(*prefix));
+            let unnamed = self.reported.keys().filter(|prefix| !self.claims.contains_key(*prefix));
             self.due.extend(unnamed);
         }
     }
@@ -104,13 +104,13 @@ impl ReportedNodes {
         let mut due = std::mem::take(&mut self.due);
         // Until it is told.
         due.retain(|&prefix| {
-            let wanted = self.wanted(&prefix);
-            let told = self.told.get(&prefix).copied();
-            let differs = wanted != told || self.attempted.contains_key(&prefix);
-            let may_go = wanted.is_none_or(|seat| is_known(seat.identity))
+            let desired = self.desired(&prefix);
+            let reported = self.reported.get(&prefix).copied();
+            let differs = desired != reported || self.attempted.contains_key(&prefix);
+            let may_go = desired.is_none_or(|seat| is_known(seat.identity))
                 && !self.resting.contains(&prefix);
             if differs && may_go {
-                rows.insert(prefix, wanted);
+                rows.insert(prefix, desired);
             }
             differs
         });
@@ -124,19 +124,19 @@ impl ReportedNodes {
 
     /// Identities that rows wait for.
     pub(super) fn strangers(&self, is_known: impl Fn(IdentityId) -> bool) -> BTreeSet<IdentityId> {
-        let wanted = self.due.iter().filter_map(|prefix| Some(self.wanted(prefix)?.identity));
-        wanted.filter(|id| !is_known(*id)).collect()
+        let desired = self.due.iter().filter_map(|prefix| Some(self.desired(prefix)?.identity));
+        desired.filter(|id| !is_known(*id)).collect()
     }
 
     /// Identities that addresses have, or may have.
     pub(super) fn used(&self) -> BTreeSet<IdentityId> {
         let claimed = self.claims.values().flat_map(BTreeMap::values);
         let attempted = self.attempted.values().flatten().copied();
-        self.told.values().chain(claimed).map(|seat| seat.identity).chain(attempted).collect()
+        self.reported.values().chain(claimed).map(|seat| seat.identity).chain(attempted).collect()
     }
 
     /// The identity of a prefix: which does not depend on who named it first.
-    fn wanted(&self, prefix: &IpNet) -> Option<Seat> {
+    fn desired(&self, prefix: &IpNet) -> Option<Seat> {
         most(self.claims.get(prefix)?.values().copied())
     }
 
@@ -151,12 +151,12 @@ impl ReportedNodes {
     }
 
     /// The ipcache has that.
-    pub(super) fn told(&mut self, rows: Rows) {
+    pub(super) fn reported(&mut self, rows: Rows) {
         for (prefix, seat) in rows {
             self.attempted.remove(&prefix);
             match seat {
-                Some(seat) => self.told.insert(prefix, seat),
-                None => self.told.remove(&prefix),
+                Some(seat) => self.reported.insert(prefix, seat),
+                None => self.reported.remove(&prefix),
             };
         }
     }
@@ -177,7 +177,7 @@ impl ReportedNodes {
 
     /// Addresses that the ipcache was told of, and those that it is still to hear of.
     pub(super) fn counts(&self) -> (usize, usize) {
-        (self.told.len(), self.due.len())
+        (self.reported.len(), self.due.len())
     }
 }
 

@@ -97,10 +97,10 @@ mod tests {
     fn a_cluster_says_its_number_and_where_its_keys_are() {
         let whole = r#"{"id":3,"capabilities":{"syncedCanaries":true,"maxConnectedClusters":255,
             "cached":true,"serviceExportsEnabled":false}}"#;
-        let wanted = ClusterConfig { id: ClusterId(3), cached: true, synced_canaries: true };
-        assert_eq!(read(whole), Ok(wanted));
-        let wanted = ClusterConfig { id: ClusterId(7), cached: false, synced_canaries: false };
-        assert_eq!(read(r#"{"id":7}"#), Ok(wanted));
+        let expected = ClusterConfig { id: ClusterId(3), cached: true, synced_canaries: true };
+        assert_eq!(read(whole), Ok(expected));
+        let expected = ClusterConfig { id: ClusterId(7), cached: false, synced_canaries: false };
+        assert_eq!(read(r#"{"id":7}"#), Ok(expected));
     }
 
     #[test]

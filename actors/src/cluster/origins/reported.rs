@@ -113,7 +113,7 @@ impl<T: Default> Clusters<T> {
             self.known.keys().filter(|name| !names.contains(*name)).cloned().collect();
         self.configured = Some(names);
         let gone = gone.into_iter();
-        gone.filter_map(|name| self.known.remove(&name).map(|kept| (name, kept))).collect()
+        gone.filter_map(|name| self.known.remove(&name).map(|retained| (name, retained))).collect()
     }
 
     /// What is kept of a cluster, unless it is not configured.
@@ -142,36 +142,36 @@ mod tests {
 
     #[test]
     fn what_is_not_named_again_goes_with_the_whole_list() {
-        let mut told = Reported::default();
-        assert!(told.heeds(1));
+        let mut reported = Reported::default();
+        assert!(reported.heeds(1));
         for key in ["a", "b"] {
-            told.set(key, Some(1));
+            reported.set(key, Some(1));
         }
-        assert!(!told.is_listed());
-        assert_eq!(told.listed(), BTreeSet::new());
-        assert!(told.heeds(2) && !told.heeds(1));
-        told.set("b", Some(2));
-        told.set("c", Some(2));
-        assert_eq!((told.get(&"a"), told.get(&"b")), (Some(&1), Some(&2)));
-        assert_eq!(told.listed(), ["a"].into());
-        assert_eq!(told.keys().collect::<Vec<_>>(), [&"b", &"c"]);
+        assert!(!reported.is_listed());
+        assert_eq!(reported.listed(), BTreeSet::new());
+        assert!(reported.heeds(2) && !reported.heeds(1));
+        reported.set("b", Some(2));
+        reported.set("c", Some(2));
+        assert_eq!((reported.get(&"a"), reported.get(&"b")), (Some(&1), Some(&2)));
+        assert_eq!(reported.listed(), ["a"].into());
+        assert_eq!(reported.keys().collect::<Vec<_>>(), [&"b", &"c"]);
     }
 
     #[test]
     fn what_cannot_be_read_stays_as_long_as_it_is_named() {
-        let mut told = Reported::default();
-        assert!(told.heeds(1));
-        told.set("known", Some(1));
-        told.keep("known");
-        told.keep("never");
-        assert_eq!(told.listed(), BTreeSet::new());
-        assert!(told.heeds(2));
-        told.keep("known");
-        assert_eq!(told.listed(), ["never"].into(), "it is not named any more");
-        assert_eq!(told.get(&"known"), Some(&1));
-        assert!(told.heeds(3));
-        assert_eq!(told.listed(), ["known"].into());
-        assert_eq!(told.len(), 0);
+        let mut reported = Reported::default();
+        assert!(reported.heeds(1));
+        reported.set("known", Some(1));
+        reported.keep("known");
+        reported.keep("never");
+        assert_eq!(reported.listed(), BTreeSet::new());
+        assert!(reported.heeds(2));
+        reported.keep("known");
+        assert_eq!(reported.listed(), ["never"].into(), "it is not named any more");
+        assert_eq!(reported.get(&"known"), Some(&1));
+        assert!(reported.heeds(3));
+        assert_eq!(reported.listed(), ["known"].into());
+        assert_eq!(reported.len(), 0);
     }
 
     #[test]
@@ -183,9 +183,9 @@ mod tests {
         *clusters.of(&a).unwrap() = 1;
         assert!(!clusters.all(|_| true), "b has said nothing");
         clusters.of(&b).unwrap();
-        assert!(clusters.all(|_| true) && !clusters.all(|kept| *kept == 1));
+        assert!(clusters.all(|_| true) && !clusters.all(|retained| *retained == 1));
         assert_eq!(clusters.configure([Arc::clone(&a)].into()), [(b, 0)]);
-        assert!(clusters.all(|kept| *kept == 1));
+        assert!(clusters.all(|retained| *retained == 1));
         assert!(Clusters::<u8>::new(false).all(|_| false), "there are none");
     }
 }

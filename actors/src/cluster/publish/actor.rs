@@ -57,7 +57,7 @@ pub struct Publisher {
     /// Outlive a crash: they change.
     settings: Lent<PublishSettings>,
     /// Outlives a crash: it is told only once.
-    kept: Lent<Known>,
+    memory: Lent<Known>,
     /// What is to be looked at.
     due: BTreeSet<Item>,
     /// Writes under way, and whether to look at it once more when they have ended.
@@ -98,12 +98,12 @@ impl Publisher {
     ) -> impl FnMut() -> Self + 'static {
         let seed = settings.seed;
         let settings = Survives::new(settings);
-        let kept = Survives::new(Known::default());
+        let memory = Survives::new(Known::default());
         move || Self {
             peers: peers(),
             server: Backoff::new(seed, "publisher"),
             settings: settings.lend(),
-            kept: kept.lend(),
+            memory: memory.lend(),
             due: BTreeSet::new(),
             writing: BTreeMap::new(),
             failed: BTreeMap::new(),
@@ -125,7 +125,7 @@ impl Publisher {
     /// once it is asked which there are; not if nobody looked for them.
     fn programmed(&mut self, cx: &mut Cx<'_, Self>, answer: Result<bool, AskError>) {
         let Ok(restored) = answer else { return self.await_programmed(cx) };
-        self.kept.programmed = true;
+        self.memory.programmed = true;
         self.due.extend(Item::OF_NODE);
         if restored {
             self.ask_all(cx);
@@ -141,10 +141,10 @@ impl Publisher {
 
     fn all(&mut self, cx: &mut Cx<'_, Self>, answer: Result<Vec<Arc<EndpointView>>, AskError>) {
         let Ok(views) = answer else { return self.ask_all(cx) };
-        let kept = &mut *self.kept;
-        kept.endpoints_are(views);
-        kept.collects = true;
-        self.due.extend(kept.endpoint_items());
+        let memory = &mut *self.memory;
+        memory.endpoints_are(views);
+        memory.collects = true;
+        self.due.extend(memory.endpoint_items());
     }
 
     /// Writes what is due, a few at a time.
@@ -160,20 +160,20 @@ impl Publisher {
     }
 
     fn write(&mut self, cx: &mut Cx<'_, Self>, item: Item) {
-        let kept = &mut *self.kept;
+        let memory = &mut *self.memory;
         let now = Timestamp::from_nanos(cx.wall()).0;
-        let wanted = kept.wanted(&item, &self.settings, &now);
-        let Some(wanted) = wanted else {
-            kept.told.remove(&item);
+        let desired = memory.desired(&item, &self.settings, &now);
+        let Some(desired) = desired else {
+            memory.reported.remove(&item);
             self.failed.remove(&item);
             return;
         };
-        let mark = mark(&wanted);
+        let mark = mark(&desired);
         // It was written already: that will be seen, or the server does not keep it as it was given.
-        if kept.told.get(&item) == Some(&mark) {
+        if memory.reported.get(&item) == Some(&mark) {
             return;
         }
-        let verb = wanted.verb;
+        let verb = desired.verb;
         let (resource, key) = item.place(&self.settings.node_name);
         let attempt =
             Attempt { item: item.clone(), mark, removes: matches!(verb, Verb::Delete { .. }) };
@@ -204,7 +204,7 @@ impl Publisher {
         if let Some(failure) = self.failed.remove(&item) {
             tracing::info!(what = %item, tries = failure.tries, "is said in the cluster at last");
         }
-        self.kept.told.insert(item, mark);
+        self.memory.reported.insert(item, mark);
     }
 
     /// Who is down, busy or refuses does so for all; anything else is about that object.
@@ -246,14 +246,14 @@ impl Publisher {
             tries: failure.tries,
             why: failure.why.clone(),
         });
-        failed.chain(self.kept.disputes(&self.settings)).collect()
+        failed.chain(self.memory.disputes(&self.settings)).collect()
     }
 }
 
-/// Stands for what is wanted and what is there.
-fn mark(wanted: &DesiredNodeObject) -> u64 {
+/// Stands for what is desired and what is there.
+fn mark(desired: &DesiredNodeObject) -> u64 {
     let mut hasher = std::hash::DefaultHasher::new();
-    (&wanted.what, &wanted.there).hash(&mut hasher);
+    (&desired.what, &desired.there).hash(&mut hasher);
     hasher.finish()
 }
 
@@ -263,9 +263,9 @@ impl Behaviour for Publisher {
     type Observed = PublisherView;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
-        let kept = &*self.kept;
-        let (programmed, collects) = (kept.programmed, kept.collects);
-        self.due = Item::OF_NODE.into_iter().chain(kept.endpoint_items()).collect();
+        let memory = &*self.memory;
+        let (programmed, collects) = (memory.programmed, memory.collects);
+        self.due = Item::OF_NODE.into_iter().chain(memory.endpoint_items()).collect();
         match programmed && collects {
             // What ended the run before may have been news of one.
             true => self.ask_all(cx),
@@ -277,18 +277,20 @@ impl Behaviour for Publisher {
     fn handle(&mut self, msg: PublisherMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             PublisherMsg::Objects { feed, objects, defined } => {
-                let due = self.kept.objects(feed, objects, defined, &self.settings);
+                let due = self.memory.objects(feed, objects, defined, &self.settings);
                 self.due.extend(due);
             }
             PublisherMsg::Endpoint(EndpointChange::Is(view)) => {
-                self.due.extend(self.kept.endpoint(view));
+                self.due.extend(self.memory.endpoint(view));
             }
             PublisherMsg::Address(address) => {
                 self.settings.address = address;
-                let kept = &*self.kept;
-                self.due.extend(Item::OF_NODE.into_iter().chain(kept.endpoint_items()));
+                let memory = &*self.memory;
+                self.due.extend(Item::OF_NODE.into_iter().chain(memory.endpoint_items()));
             }
-            PublisherMsg::Endpoint(EndpointChange::Gone(id)) => self.due.extend(self.kept.gone(id)),
+            PublisherMsg::Endpoint(EndpointChange::Gone(id)) => {
+                self.due.extend(self.memory.gone(id))
+            }
             PublisherMsg::Show(reply) => reply.send(self.unpublished()),
         }
         self.proceed(cx);
@@ -311,11 +313,11 @@ impl Behaviour for Publisher {
     }
 
     fn observe(&self) -> PublisherView {
-        let kept = &*self.kept;
+        let memory = &*self.memory;
         let failed = self.failed.iter();
         PublisherView {
-            endpoints: kept.endpoint_count(),
-            programmed: kept.programmed,
+            endpoints: memory.endpoint_count(),
+            programmed: memory.programmed,
             writing: self.writing.len(),
             writes: self.writes,
             failed: failed.map(|(item, failure)| (item.to_string(), failure.why.clone())).collect(),

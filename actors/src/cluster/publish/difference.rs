@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value};
 
-/// The JSON merge patch that brings `wanted` into `have`, whatever else is in there; `None` if it
+/// The JSON merge patch that brings `desired` into `have`, whatever else is in there; `None` if it
 /// is there.
-pub(super) fn lacking(have: &Value, wanted: &Value) -> Option<Value> {
-    let Some(members) = wanted.as_object() else {
-        return (have != wanted).then(|| wanted.clone());
+pub(super) fn lacking(have: &Value, desired: &Value) -> Option<Value> {
+    let Some(members) = desired.as_object() else {
+        return (have != desired).then(|| desired.clone());
     };
     let differing = members.iter().filter_map(|(name, value)| {
         let patch = lacking(have.get(name).unwrap_or(&Value::Null), value)?;
@@ -18,9 +18,9 @@ pub(super) fn lacking(have: &Value, wanted: &Value) -> Option<Value> {
 }
 
 /// The same, but nothing else may be in there.
-pub(super) fn differing(have: &Value, wanted: &Value) -> Option<Value> {
-    let (Some(had), Some(members)) = (have.as_object(), wanted.as_object()) else {
-        return (have != wanted).then(|| wanted.clone());
+pub(super) fn differing(have: &Value, desired: &Value) -> Option<Value> {
+    let (Some(had), Some(members)) = (have.as_object(), desired.as_object()) else {
+        return (have != desired).then(|| desired.clone());
     };
     let surplus = had.keys().filter(|name| !members.contains_key(*name));
     let mut patch: Map<String, Value> = surplus.map(|name| (name.clone(), Value::Null)).collect();

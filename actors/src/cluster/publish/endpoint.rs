@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// What is wrong with a pod's CiliumEndpoint. One of an earlier pod of that name goes first.
-pub(super) fn wanted(
+pub(super) fn desired(
     view: &EndpointView,
     address: IpAddr,
     there: Option<&Value>,

@@ -38,7 +38,7 @@ pub(super) struct Known {
     /// Whether all endpoints are known, so that others' CiliumEndpoints may go.
     pub(super) collects: bool,
     /// What was written, and over what, until it is seen there.
-    pub(super) told: BTreeMap<Item, u64>,
+    pub(super) reported: BTreeMap<Item, u64>,
 }
 
 struct Own {
@@ -163,7 +163,7 @@ impl Known {
     }
 
     /// What is to be written, if anything is.
-    pub(super) fn wanted(
+    pub(super) fn desired(
         &self,
         item: &Item,
         settings: &PublishSettings,
@@ -195,7 +195,7 @@ impl Known {
             return foreign.filter(|_| self.collects).and_then(endpoint::removal);
         };
         let view = self.own.get(id)?.in_force.as_ref()?;
-        endpoint::wanted(view, settings.address, there)
+        endpoint::desired(view, settings.address, there)
     }
 
     /// Whether the CiliumEndpoint of a pod is one that another node made for another pod: which pod

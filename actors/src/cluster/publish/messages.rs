@@ -27,7 +27,7 @@ pub struct Unpublished {
 #[derive(Clone, Debug)]
 pub struct Attempt {
     pub(super) item: Item,
-    /// Stands for what is wanted and what was there.
+    /// Stands for what is desired and what was there.
     pub(super) mark: u64,
     /// Whether it removes the object.
     pub(super) removes: bool,

@@ -66,11 +66,11 @@ pub(super) fn condition(node: &Value, now: &str) -> Option<DesiredNodeObject> {
 /// The Node's taints without that one, if it has it. Whoever changed them meanwhile is not undone.
 pub(super) fn taint(node: &Value, key: &str) -> Option<DesiredNodeObject> {
     let taints = node["spec"]["taints"].as_array()?;
-    let kept: Vec<&Value> = taints.iter().filter(|taint| taint["key"] != key).collect();
-    if kept.len() == taints.len() {
+    let retained: Vec<&Value> = taints.iter().filter(|taint| taint["key"] != key).collect();
+    if retained.len() == taints.len() {
         return None;
     }
-    let what = json!(kept);
+    let what = json!(retained);
     let path = "/spec/taints";
     let verb = Verb::Patch(json!([
         { "op": "test", "path": path, "value": taints },

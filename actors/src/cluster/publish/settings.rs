@@ -57,7 +57,7 @@ impl PublishSettings {
             (Feed::CiliumEndpoints, self.cilium_endpoints),
         ];
         all.into_iter()
-            .filter(|(_, wanted)| *wanted)
+            .filter(|(_, desired)| *desired)
             .map(|(feed, _)| (feed, Subscriber::Publisher))
             .collect()
     }

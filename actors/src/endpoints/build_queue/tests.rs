@@ -13,12 +13,12 @@ use crate::{
 
 const PATIENCE: Duration = Duration::from_secs(330);
 
-struct Bench {
+struct Fixture {
     universe: Universe,
     queue: Ref<BuildQueueMsg>,
 }
 
-impl Bench {
+impl Fixture {
     fn new(permits: usize) -> Self {
         let universe = Universe::default();
         let queue = universe.spawn("build-queue", BuildQueue::factory(permits));
@@ -61,99 +61,99 @@ fn ids(waiting: &[(EndpointId, Class)]) -> Vec<u16> {
 
 #[test]
 fn new_pods_go_before_mass_and_order_is_kept_within() {
-    let bench = Bench::new(1);
-    let first = granted(&mut bench.acquire(1, Class::Mass));
+    let fixture = Fixture::new(1);
+    let first = granted(&mut fixture.acquire(1, Class::Mass));
     let mut waiting = [
-        bench.acquire(2, Class::Mass),
-        bench.acquire(3, Class::Mass),
-        bench.acquire(4, Class::NewPod),
-        bench.acquire(5, Class::NewPod),
+        fixture.acquire(2, Class::Mass),
+        fixture.acquire(3, Class::Mass),
+        fixture.acquire(4, Class::NewPod),
+        fixture.acquire(5, Class::NewPod),
     ];
-    assert_eq!(bench.show().building, [EndpointId(1)]);
-    assert_eq!(ids(&bench.show().waiting), [4, 5, 2, 3]);
+    assert_eq!(fixture.show().building, [EndpointId(1)]);
+    assert_eq!(ids(&fixture.show().waiting), [4, 5, 2, 3]);
     drop(first);
     for next in [2, 3, 0, 1] {
-        bench.universe.settle();
+        fixture.universe.settle();
         drop(granted(&mut waiting[next]));
     }
-    bench.universe.settle();
-    assert_eq!(bench.show(), Queued { permits: 1, building: vec![], waiting: vec![] });
+    fixture.universe.settle();
+    assert_eq!(fixture.show(), Queued { permits: 1, building: vec![], waiting: vec![] });
 }
 
 #[test]
 fn who_waits_already_keeps_the_better_place_and_its_earlier_question_ends() {
-    let bench = Bench::new(1);
-    let _building = granted(&mut bench.acquire(1, Class::Mass));
-    let mut early = bench.acquire(2, Class::Mass);
-    let _other = bench.acquire(3, Class::Mass);
-    let mut again = bench.acquire(2, Class::Mass);
+    let fixture = Fixture::new(1);
+    let _building = granted(&mut fixture.acquire(1, Class::Mass));
+    let mut early = fixture.acquire(2, Class::Mass);
+    let _other = fixture.acquire(3, Class::Mass);
+    let mut again = fixture.acquire(2, Class::Mass);
     assert_eq!(early.now().unwrap().unwrap_err(), AskError::Gone);
-    assert_eq!(ids(&bench.show().waiting), [2, 3]);
+    assert_eq!(ids(&fixture.show().waiting), [2, 3]);
 
-    let _urgent = bench.acquire(3, Class::NewPod);
-    let _not_worse = bench.acquire(3, Class::Mass);
-    assert_eq!(bench.show().waiting[0], (EndpointId(3), Class::NewPod));
+    let _urgent = fixture.acquire(3, Class::NewPod);
+    let _not_worse = fixture.acquire(3, Class::Mass);
+    assert_eq!(fixture.show().waiting[0], (EndpointId(3), Class::NewPod));
     assert!(again.now().is_none());
 }
 
 #[test]
 fn a_permit_comes_back_from_a_holder_that_panics() {
-    let bench = Bench::new(1);
-    let permit = granted(&mut bench.acquire(1, Class::Mass));
-    let mut next = bench.acquire(2, Class::Mass);
+    let fixture = Fixture::new(1);
+    let permit = granted(&mut fixture.acquire(1, Class::Mass));
+    let mut next = fixture.acquire(2, Class::Mass);
     let holder = std::panic::AssertUnwindSafe(move || {
         let _held = permit;
         std::panic::resume_unwind(Box::new("on purpose"));
     });
     assert!(std::panic::catch_unwind(holder).is_err());
-    bench.universe.settle();
+    fixture.universe.settle();
     granted(&mut next);
 }
 
 #[test]
 fn who_went_away_is_passed_over() {
-    let bench = Bench::new(1);
-    let building = granted(&mut bench.acquire(1, Class::Mass));
-    let unheard = bench.acquire(3, Class::Mass);
-    let mut heard = bench.acquire(4, Class::Mass);
-    assert_eq!(ids(&bench.show().waiting), [3, 4]);
+    let fixture = Fixture::new(1);
+    let building = granted(&mut fixture.acquire(1, Class::Mass));
+    let unheard = fixture.acquire(3, Class::Mass);
+    let mut heard = fixture.acquire(4, Class::Mass);
+    assert_eq!(ids(&fixture.show().waiting), [3, 4]);
     drop(unheard);
     drop(building);
-    bench.universe.settle();
+    fixture.universe.settle();
     granted(&mut heard);
 }
 
 #[test]
 fn a_crash_of_the_queue_counts_on_and_ends_questions() {
-    let bench = Bench::new(1);
-    let building = granted(&mut bench.acquire(1, Class::Mass));
-    let mut waiting = bench.acquire(2, Class::Mass);
-    bench.crash();
+    let fixture = Fixture::new(1);
+    let building = granted(&mut fixture.acquire(1, Class::Mass));
+    let mut waiting = fixture.acquire(2, Class::Mass);
+    fixture.crash();
     assert!(waiting.now().unwrap().is_err());
-    let mut again = bench.acquire(2, Class::Mass);
+    let mut again = fixture.acquire(2, Class::Mass);
     assert!(again.now().is_none());
     drop(building);
-    bench.universe.settle();
+    fixture.universe.settle();
     granted(&mut again);
 }
 
 #[test]
 fn who_builds_for_long_keeps_nobody_else_from_it() {
-    let bench = Bench::new(2);
-    let hung = [1, 2].map(|endpoint| granted(&mut bench.acquire(endpoint, Class::Mass)));
-    let mut next = [3, 4, 5].map(|endpoint| bench.acquire(endpoint, Class::Mass));
-    bench.universe.advance(Duration::from_millis(900));
+    let fixture = Fixture::new(2);
+    let hung = [1, 2].map(|endpoint| granted(&mut fixture.acquire(endpoint, Class::Mass)));
+    let mut next = [3, 4, 5].map(|endpoint| fixture.acquire(endpoint, Class::Mass));
+    fixture.universe.advance(Duration::from_millis(900));
     assert!(next.iter_mut().all(|answer| answer.now().is_none()));
-    bench.universe.advance(Duration::from_millis(200));
+    fixture.universe.advance(Duration::from_millis(200));
     let [third, fourth, fifth] = &mut next;
     let (third, _fourth) = (granted(third), granted(fourth));
     assert!(fifth.now().is_none(), "no more at once than there are permits");
     drop(third);
-    bench.universe.settle();
+    fixture.universe.settle();
     let _fifth = granted(fifth);
     drop(hung);
-    bench.universe.settle();
-    assert_eq!(bench.show().building, [EndpointId(4), EndpointId(5)]);
+    fixture.universe.settle();
+    assert_eq!(fixture.show().building, [EndpointId(4), EndpointId(5)]);
 }
 
 #[derive(Clone, Debug)]
@@ -183,25 +183,25 @@ proptest! {
         permits in 1usize..4,
         steps in prop::collection::vec(step(), 0..80),
     ) {
-        let bench = Bench::new(permits);
+        let fixture = Fixture::new(permits);
         let mut asked: Vec<Answer<Permit>> = Vec::new();
         let mut held: Vec<Permit> = Vec::new();
         let mut most = permits;
         for step in steps {
             match step {
-                Step::Acquire(endpoint, true) => asked.push(bench.acquire(endpoint, Class::NewPod)),
-                Step::Acquire(endpoint, false) => asked.push(bench.acquire(endpoint, Class::Mass)),
+                Step::Acquire(endpoint, true) => asked.push(fixture.acquire(endpoint, Class::NewPod)),
+                Step::Acquire(endpoint, false) => asked.push(fixture.acquire(endpoint, Class::Mass)),
                 Step::DropOldest if !held.is_empty() => drop(held.remove(0)),
                 Step::Abandon(nth) if nth < asked.len() => drop(asked.remove(nth)),
-                Step::Crash => bench.crash(),
+                Step::Crash => fixture.crash(),
                 Step::Wait(seconds) => {
                     // Those that are held for so long count no more.
                     most = permits * (1 + SPARE);
-                    bench.universe.advance(Duration::from_secs(seconds));
+                    fixture.universe.advance(Duration::from_secs(seconds));
                 }
                 _ => {}
             }
-            bench.universe.settle();
+            fixture.universe.settle();
             asked.retain_mut(|answer| match answer.now() {
                 Some(Ok(permit)) => {
                     held.push(permit);
@@ -214,8 +214,8 @@ proptest! {
         }
         drop((asked, held));
         // After each crash that is still to come the cell rests, half a minute at most.
-        bench.universe.advance(Duration::from_secs(3600));
-        let mut all: Vec<_> = (100..).take(permits).map(|id| bench.acquire(id, Class::Mass)).collect();
+        fixture.universe.advance(Duration::from_secs(3600));
+        let mut all: Vec<_> = (100..).take(permits).map(|id| fixture.acquire(id, Class::Mass)).collect();
         prop_assert!(all.iter_mut().all(|answer| matches!(answer.now(), Some(Ok(_)))));
     }
 }

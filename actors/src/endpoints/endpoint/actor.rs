@@ -50,7 +50,7 @@ pub struct Endpoint {
     /// What the ipcache holds of it, as far as it said so.
     pub(super) mapped: Option<Vec<(IpNet, IpcacheEntry)>>,
     pub(super) phase: Phase,
-    pub(super) wanted: PendingRequests,
+    pub(super) desired: PendingRequests,
     pub(super) datapath: Datapath,
     pub(super) interface: Interface,
     pub(super) results: Results,
@@ -145,7 +145,7 @@ impl Endpoint {
                 realised: Arc::default(),
                 mapped: None,
                 phase: Phase::Idle,
-                wanted: PendingRequests::default(),
+                desired: PendingRequests::default(),
                 datapath: Datapath { known: known.take(), ..Datapath::default() },
                 interface: Interface::default(),
                 results: Results::default(),
@@ -180,7 +180,7 @@ impl Behaviour for Endpoint {
     fn handle(&mut self, msg: EndpointMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             EndpointMsg::Begin { reply } => {
-                self.wanted.creator = reply;
+                self.desired.creator = reply;
                 self.build_from(cx, Trigger::create());
             }
             EndpointMsg::RegenerateAfterRestore => self.build_from(cx, Trigger::restore()),
@@ -218,13 +218,13 @@ impl Behaviour for Endpoint {
             EndpointAnswer::Learned(answer) => self.learned(cx, answer),
             EndpointAnswer::Saved(answer) => self.saved(cx, answer),
             EndpointAnswer::Resolved(answer) => self.resolved(cx, answer.map(Target::Resolved)),
-            EndpointAnswer::ResolvedOrKept(answer) => self.resolved_or_kept(cx, answer),
+            EndpointAnswer::ResolvedOrRetained(answer) => self.resolved_or_kept(cx, answer),
             EndpointAnswer::PoliciesKnown(answer) => self.policies_known(cx, answer),
             EndpointAnswer::Permitted(answer) => self.permitted(cx, answer),
             EndpointAnswer::Read(answer) => self.read(cx, answer),
             EndpointAnswer::Built(answer) => self.built(cx, answer),
             EndpointAnswer::Flipped(answer) => self.flipped(cx, answer),
-            EndpointAnswer::Mapped(told, answer) => self.mapped(cx, told, answer),
+            EndpointAnswer::Mapped(reported, answer) => self.mapped(cx, reported, answer),
             EndpointAnswer::Settled(answer) => self.settled(cx, answer),
             EndpointAnswer::Retry => self.retry(cx),
             EndpointAnswer::LookAgain => self.look_again(),
@@ -244,7 +244,7 @@ impl Behaviour for Endpoint {
             identity: self.record.identity,
             policy_revision: self.realised.policy_revision,
             building: self.step(),
-            stored: self.wanted.stored.is_some(),
+            stored: self.desired.stored.is_some(),
             builds: self.results.counts.builds,
             failures: self.results.counts.failures,
             last_error: self.results.last_error.clone(),

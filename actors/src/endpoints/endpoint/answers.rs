@@ -46,7 +46,7 @@ pub enum EndpointAnswer {
     /// The policy it is to have.
     Resolved(Result<Arc<EndpointPolicy>, AskError>),
     /// The same for one whose policy the kernel holds: none while nobody knows another.
-    ResolvedOrKept(Result<Option<Arc<EndpointPolicy>>, AskError>),
+    ResolvedOrRetained(Result<Option<Arc<EndpointPolicy>>, AskError>),
     /// Policies are known, or nobody answers any more.
     PoliciesKnown(Result<(), AskError>),
     /// It may build.
@@ -82,7 +82,7 @@ impl Message for EndpointAnswer {
             Self::Learned(_) => "Learned",
             Self::Saved(_) => "Saved",
             Self::Resolved(_) => "Resolved",
-            Self::ResolvedOrKept(_) => "ResolvedOrKept",
+            Self::ResolvedOrRetained(_) => "ResolvedOrKept",
             Self::PoliciesKnown(_) => "PoliciesKnown",
             Self::Permitted(_) => "Permitted",
             Self::Read(_) => "Read",

@@ -71,8 +71,8 @@ impl Endpoint {
 
     /// Whether its record says who it is.
     fn is_recorded(&self, snapshot: &KernelSnapshot) -> bool {
-        let wanted = self.kernel_record();
-        snapshot.endpoints.get(&self.id).is_some_and(|row| says_the_same(row, &wanted))
+        let desired = self.kernel_record();
+        snapshot.endpoints.get(&self.id).is_some_and(|row| says_the_same(row, &desired))
     }
 
     /// Notes which of its rows are not as it knew them.
@@ -109,7 +109,7 @@ impl Endpoint {
         else {
             return;
         };
-        self.datapath.kept = Some(Arc::clone(&believed));
+        self.datapath.retained = Some(Arc::clone(&believed));
         let mut found = Found::default();
         let id = self.id;
         match seen {
@@ -131,19 +131,19 @@ impl Endpoint {
 }
 
 /// Whether two records are of one endpoint as it is. What else is in them is written with a change.
-fn says_the_same(found: &EndpointRow, wanted: &EndpointRow) -> bool {
+fn says_the_same(found: &EndpointRow, desired: &EndpointRow) -> bool {
     let texts = [
-        (&found.container_id, &wanted.container_id),
-        (&found.container_ifname, &wanted.container_ifname),
-        (&found.ifname, &wanted.ifname),
-        (&found.namespace, &wanted.namespace),
-        (&found.pod_name, &wanted.pod_name),
-        (&found.pod_uid, &wanted.pod_uid),
+        (&found.container_id, &desired.container_id),
+        (&found.container_ifname, &desired.container_ifname),
+        (&found.ifname, &desired.ifname),
+        (&found.namespace, &desired.namespace),
+        (&found.pod_name, &desired.pod_name),
+        (&found.pod_uid, &desired.pod_uid),
     ];
-    let is_text = |(found, wanted): (&String, &String)| {
-        found == wanted || (found.len() >= FIELD_BYTES_MIN && wanted.starts_with(found.as_str()))
+    let is_text = |(found, desired): (&String, &String)| {
+        found == desired || (found.len() >= FIELD_BYTES_MIN && desired.starts_with(found.as_str()))
     };
     texts.into_iter().all(is_text)
-        && (found.ifindex, found.addresses) == (wanted.ifindex, wanted.addresses)
-        && (found.mac, found.node_mac) == (wanted.mac, wanted.node_mac)
+        && (found.ifindex, found.addresses) == (desired.ifindex, desired.addresses)
+        && (found.mac, found.node_mac) == (desired.mac, desired.node_mac)
 }

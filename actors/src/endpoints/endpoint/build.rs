@@ -77,7 +77,7 @@ pub(super) struct Build {
     pub(super) step: &'static str,
 }
 
-/// What is wanted of an endpoint besides what it is at.
+/// What is desired of an endpoint besides what it is at.
 #[derive(Default)]
 pub(super) struct PendingRequests {
     /// What was triggered while a build ran.
@@ -110,10 +110,10 @@ impl Endpoint {
 
     /// Leaves something to the build after the one that runs.
     pub(super) fn store(&mut self, trigger: Trigger) {
-        match &mut self.wanted.stored {
+        match &mut self.desired.stored {
             _ if mutated(Mutant::CoalescedTriggerLost) => {}
             Some(stored) => stored.merge(trigger),
-            None => self.wanted.stored = Some(trigger),
+            None => self.desired.stored = Some(trigger),
         }
     }
 
@@ -127,10 +127,10 @@ impl Endpoint {
             first.merge(trigger);
             trigger = first;
         }
-        if let Some(stored) = self.wanted.stored.take() {
+        if let Some(stored) = self.desired.stored.take() {
             trigger.merge(stored);
         }
-        if let Some(owed) = self.wanted.owed.take() {
+        if let Some(owed) = self.desired.owed.take() {
             trigger.level = trigger.level.max(owed);
         }
         if self.naming.stale && self.realised.policy_revision == 0 {

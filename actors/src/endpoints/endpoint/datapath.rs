@@ -16,7 +16,7 @@ pub(super) struct Datapath {
     /// What it was known to hold, where it is read anew to see what drifted.
     pub(super) believed: Option<Known>,
     /// The policy that it keeps, where somebody else changed it in the kernel.
-    pub(super) kept: Option<Arc<PolicyRows>>,
+    pub(super) retained: Option<Arc<PolicyRows>>,
     /// What drifted, and the next build puts right.
     pub(super) drifted: Vec<Drift>,
     /// When the kernel last did something for it.

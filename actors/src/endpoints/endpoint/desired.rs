@@ -36,24 +36,24 @@ impl Endpoint {
 
     /// What of a policy its map has room for. While nothing is in force, all of it or nothing is to
     /// be: nobody counts on what was before.
-    fn with_room(&self, wanted: Arc<PolicyRows>, known: &Known) -> Arc<PolicyRows> {
+    fn with_room(&self, desired: Arc<PolicyRows>, known: &Known) -> Arc<PolicyRows> {
         let most = self.peers.settings.policy_rows_max;
         match &known.policy {
-            Some(had) if wanted.len() > most && !mutated(Mutant::FullMapKeepsAll) => {
-                Arc::new(fit(had, &wanted, most))
+            Some(had) if desired.len() > most && !mutated(Mutant::FullMapKeepsAll) => {
+                Arc::new(fit(had, &desired, most))
             }
-            _ => wanted,
+            _ => desired,
         }
     }
 
     /// What people are told while its map has no room for all of its policy.
-    pub(super) fn lack_of_room(&self, wanted: &PolicyRows) -> String {
+    pub(super) fn lack_of_room(&self, desired: &PolicyRows) -> String {
         let most = self.peers.settings.policy_rows_max;
         format!(
             "its policy needs {} rows and its map has room for {most}: what policies take away is in \
              force, what they add waits for room; name fewer peers and ports, wider prefixes, or \
              start the agent with a larger --bpf-policy-map-max",
-            wanted.len()
+            desired.len()
         )
     }
 
@@ -113,11 +113,11 @@ impl Endpoint {
         labels: impl Iterator<Item = &'a Label>,
         disabled: &Labels,
     ) -> (Labels, Labels) {
-        let wanted = labels.filter(|label| disabled.get(&label.key).is_none()).cloned();
-        let wanted = wanted.collect();
+        let desired = labels.filter(|label| disabled.get(&label.key).is_none()).cloned();
+        let desired = desired.collect();
         match self.record.spec.kind {
-            EndpointKind::Pod => self.peers.settings.label_filter.split(&wanted),
-            EndpointKind::Host => (wanted, Labels::default()),
+            EndpointKind::Pod => self.peers.settings.label_filter.split(&desired),
+            EndpointKind::Host => (desired, Labels::default()),
         }
     }
 }

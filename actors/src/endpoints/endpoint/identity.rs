@@ -159,7 +159,7 @@ impl Endpoint {
             return self.fail(cx, Build { trigger, since: cx.now(), step }, &error);
         }
         self.note(cx, "Failed", &format!("Error regenerating endpoint: {error}"));
-        self.wanted.owed = self.wanted.owed.max(Some(trigger.level));
+        self.desired.owed = self.desired.owed.max(Some(trigger.level));
         answer_all(trigger.waiting, &Err(PatchError::Failed(error)));
     }
 

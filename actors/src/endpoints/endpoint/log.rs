@@ -72,11 +72,11 @@ mod tests {
             let (message, state) = (Arc::from("built"), State::Ready);
             log.note(LogEntry { wall, code: "OK", message, state });
             let first = wall.saturating_sub(63).max(1);
-            let wanted: Vec<u64> = (first..=wall).rev().collect();
-            assert_eq!(walls(&log), wanted);
+            let expected: Vec<u64> = (first..=wall).rev().collect();
+            assert_eq!(walls(&log), expected);
             assert!(log.newest.len() < PAGE && log.pages.len() <= PAGES);
-            copies.push((log.clone(), wanted));
+            copies.push((log.clone(), expected));
         }
-        assert!(copies.iter().all(|(copy, wanted)| walls(copy) == *wanted));
+        assert!(copies.iter().all(|(copy, expected)| walls(copy) == *expected));
     }
 }

@@ -24,7 +24,7 @@ pub(super) type Creator = Reply<Result<Arc<EndpointView>, CreateError>>;
 pub enum EndpointMsg {
     /// From its supervisor, first of all to a new one.
     Begin {
-        /// Told when the datapath does what is wanted; `None` if nobody waits for that.
+        /// Told when the datapath does what is desired; `None` if nobody waits for that.
         reply: Option<Creator>,
     },
     /// From its supervisor, first of all to a restored one.

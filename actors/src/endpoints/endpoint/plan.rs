@@ -82,10 +82,10 @@ pub(super) fn plan(
     if moves && known.pinned {
         plan.flip.insert(0, KernelOp::UnpinPolicy { endpoint });
     }
-    let wanted = ConfigRow { policy_slot: slot, ..desired.config };
-    if known.config.is_none_or(|config| ConfigRow { generation: 0, ..config } != wanted) {
+    let row = ConfigRow { policy_slot: slot, ..desired.config };
+    if known.config.is_none_or(|config| ConfigRow { generation: 0, ..config } != row) {
         let generation = known.config.map_or(1, |config| config.generation.wrapping_add(1));
-        plan.flip.push(KernelOp::PutConfig(ConfigRow { generation, ..wanted }));
+        plan.flip.push(KernelOp::PutConfig(ConfigRow { generation, ..row }));
     }
     if moves || !known.pinned {
         plan.flip.push(KernelOp::PinPolicy { endpoint, slot });

@@ -8,7 +8,7 @@ use crate::model::drift::Drift;
 /// What came of the last build.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The kernel does what is wanted.
+    /// The kernel does what is desired.
     #[default]
     Whole,
     /// Its policy map has no room for all of its policy. Stays so when a build fails: what was in
@@ -19,7 +19,7 @@ pub(super) enum Outcome {
 }
 
 impl Outcome {
-    /// Whether the kernel does not do all that is wanted.
+    /// Whether the kernel does not do all that is desired.
     pub(super) fn is_failing(self) -> bool {
         self != Self::Whole
     }

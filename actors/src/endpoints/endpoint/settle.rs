@@ -14,9 +14,9 @@ const PATIENCE: Duration = Duration::from_secs(600);
 impl Endpoint {
     /// Has links made, if its programs are attached by filters and nobody is at it.
     pub(super) fn settle(&mut self, cx: &mut Cx<'_, Self>) {
-        let wanted =
+        let desired =
             self.datapath.known.as_ref().is_some_and(|known| known.attached() && !known.settled());
-        if !wanted || std::mem::replace(&mut self.datapath.settling, true) {
+        if !desired || std::mem::replace(&mut self.datapath.settling, true) {
             return;
         }
         let ops = vec![self.settle_op()];

@@ -18,7 +18,7 @@ pub struct EndpointSpec {
     /// What it stands for.
     #[serde(default)]
     pub kind: EndpointKind,
-    /// Number wanted; `None` leaves the choice to the agent.
+    /// Number desired; `None` leaves the choice to the agent.
     pub id: Option<EndpointId>,
     /// The container's identifier, hexadecimal.
     pub container_id: String,

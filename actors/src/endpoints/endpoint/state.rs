@@ -12,11 +12,11 @@ pub enum State {
     WaitingForIdentity,
     /// Found on disk or in the kernel; not verified yet.
     Restoring,
-    /// A build is wanted and waits for a permit.
+    /// A build is desired and waits for a permit.
     WaitingToRegenerate,
     /// A build runs.
     Regenerating,
-    /// The datapath does what is wanted.
+    /// The datapath does what is desired.
     Ready,
     /// It is being taken down.
     Disconnecting,

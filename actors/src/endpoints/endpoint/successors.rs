@@ -91,14 +91,14 @@ impl Endpoint {
         let Some(rows) = rows else { return self.inherited(cx, reply, Ok(())) };
         // Where there is no room, packets of some are denied.
         let most = self.peers.settings.policy_rows_max;
-        let wanted = match with_successors(&rows, successors) {
-            wanted if wanted.len() > most => fit(&wanted, &wanted, most),
-            wanted => wanted,
+        let desired = match with_successors(&rows, successors) {
+            desired if desired.len() > most => fit(&desired, &desired, most),
+            desired => desired,
         };
-        if wanted == rows || self.phase.is_going() || reply.is_closed() {
+        if desired == rows || self.phase.is_going() || reply.is_closed() {
             return self.inherited(cx, reply, Ok(()));
         }
-        self.datapath.kept = None;
+        self.datapath.retained = None;
         // Whoever builds next reads it again.
         if let Some(known) = &mut self.datapath.known {
             known.policy = None;
@@ -106,7 +106,7 @@ impl Endpoint {
         // As in a build, there is no pin of another policy at any moment.
         let endpoint = self.id;
         let ops = vec![
-            KernelOp::BuildPolicy { slot, rows: wanted },
+            KernelOp::BuildPolicy { slot, rows: desired },
             KernelOp::UnpinPolicy { endpoint },
             KernelOp::FlipPolicy { slot },
             KernelOp::PinPolicy { endpoint, slot },
@@ -145,7 +145,7 @@ impl Endpoint {
         self.datapath.worked_at = cx.now();
         reply.send(outcome);
         if self.state == State::Ready
-            && let Some(stored) = self.wanted.stored.take()
+            && let Some(stored) = self.desired.stored.take()
         {
             self.trigger(cx, stored);
         }

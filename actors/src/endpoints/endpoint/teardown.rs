@@ -53,7 +53,7 @@ const UNMAP_PATIENCE: Duration = Duration::from_secs(30);
 /// An endpoint on its way out.
 pub(super) struct Teardown {
     replies: Vec<Reply<u32>>,
-    /// Who wanted it made, and why it was not.
+    /// Who desired it made, and why it was not.
     creator: Option<(Creator, CreateError)>,
     /// Steps that failed.
     failed: Vec<KernelOp>,
@@ -151,7 +151,7 @@ impl Endpoint {
         self.begin_teardown_as(cx, replies, deleted);
     }
 
-    /// Begins; whoever wanted it made is told that error at the end.
+    /// Begins; whoever desired it made is told that error at the end.
     fn begin_teardown_as(
         &mut self,
         cx: &mut Cx<'_, Self>,
@@ -163,7 +163,7 @@ impl Endpoint {
         }
         let down = Teardown {
             replies,
-            creator: self.wanted.creator.take().map(|reply| (reply, error)),
+            creator: self.desired.creator.take().map(|reply| (reply, error)),
             failed: Vec::new(),
             on_disk: true,
             linked_late: self.datapath.settling,
@@ -175,7 +175,7 @@ impl Endpoint {
         self.note(cx, "OK", "Deleting endpoint");
         self.publish(cx);
         let identified = self.naming.identification.take().map(|under_way| under_way.trigger);
-        for trigger in identified.into_iter().chain(self.wanted.stored.take()) {
+        for trigger in identified.into_iter().chain(self.desired.stored.take()) {
             answer_all(trigger.waiting, &Err(PatchError::NotFound));
         }
         // What the disk is at is waited for, so that nothing overtakes it; the kernel's jobs are done

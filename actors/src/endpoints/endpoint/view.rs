@@ -24,7 +24,7 @@ pub enum HealthState {
     Pending,
     /// The last work failed; the datapath still does what it did before.
     Warning,
-    /// The datapath does not do what is wanted.
+    /// The datapath does not do what is desired.
     Failure,
     /// Nothing to be healthy about.
     Disabled,
@@ -191,7 +191,7 @@ impl EndpointView {
         }
     }
 
-    /// Whether it is ready, and the kernel does what is wanted as far as that was seen.
+    /// Whether it is ready, and the kernel does what is desired as far as that was seen.
     pub fn serves(&self) -> bool {
         self.state == State::Ready && !self.failing && self.lost.is_none()
     }

@@ -143,10 +143,10 @@ impl Behaviour for Ipam {
                 let reserved = self.allocations.reserve(address, owner);
                 reply.send(reserved);
             }
-            IpamMsg::ReserveAll { wanted, reply } => {
+            IpamMsg::ReserveAll { desired, reply } => {
                 let allocations = &mut *self.allocations;
                 let one = |(address, owner)| allocations.reserve(address, owner);
-                reply.send(wanted.into_iter().map(one).collect());
+                reply.send(desired.into_iter().map(one).collect());
             }
             IpamMsg::Allocate { pool: Some(pool), reply, .. }
                 if !matches!(pool.as_str(), "" | DEFAULT_POOL) =>

@@ -101,7 +101,7 @@ impl AddressAllocations {
         expires: Option<Time>,
     ) -> Result<Allocated, IpamError> {
         named(&owner)?;
-        let wanted = match family {
+        let desired = match family {
             Some(family) => vec![family],
             None => [Family::Ipv4, Family::Ipv6]
                 .into_iter()
@@ -109,7 +109,7 @@ impl AddressAllocations {
                 .collect(),
         };
         // All are found before any is taken: either family's failure leaves nothing behind.
-        let found = wanted
+        let found = desired
             .into_iter()
             .map(|family| self.next_of(family))
             .collect::<Result<Vec<IpAddr>, IpamError>>()?;

@@ -103,7 +103,7 @@ pub enum IpamMsg {
     /// Reserve many, each like one.
     ReserveAll {
         /// The addresses, and for whom each.
-        wanted: Vec<(IpAddr, String)>,
+        desired: Vec<(IpAddr, String)>,
         /// Where the answers go, in the same order.
         reply: Reply<Vec<Result<(), IpamError>>>,
     },

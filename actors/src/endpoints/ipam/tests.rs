@@ -16,12 +16,12 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(60);
 const TEN_MINUTES: Duration = Duration::from_secs(600);
 
-struct Bench {
+struct Fixture {
     universe: Universe,
     ipam: Ref<IpamMsg>,
 }
 
-impl Bench {
+impl Fixture {
     fn new(ipv4: Option<&str>, ipv6: Option<&str>) -> Self {
         let universe = Universe::default();
         let pools = Pools {
@@ -34,9 +34,9 @@ impl Bench {
 
     /// One whose restore is over.
     fn open(ipv4: Option<&str>, ipv6: Option<&str>) -> Self {
-        let bench = Self::new(ipv4, ipv6);
-        bench.ipam.tell(IpamMsg::RestoreFinished).unwrap();
-        bench
+        let fixture = Self::new(ipv4, ipv6);
+        fixture.ipam.tell(IpamMsg::RestoreFinished).unwrap();
+        fixture
     }
 
     fn pose<T: 'static>(&self, make: impl FnOnce(Reply<T>) -> IpamMsg) -> Answer<T> {
@@ -91,91 +91,91 @@ fn allocate(
 
 #[test]
 fn walks_on_and_hands_out_a_freed_address_last() {
-    let bench = Bench::open(Some("10.0.0.0/29"), None);
+    let fixture = Fixture::open(Some("10.0.0.0/29"), None);
     for last in 1..=3 {
-        assert_eq!(bench.allocate(None).unwrap(), [format!("10.0.0.{last}")]);
+        assert_eq!(fixture.allocate(None).unwrap(), [format!("10.0.0.{last}")]);
     }
-    bench.release("10.0.0.2").unwrap();
+    fixture.release("10.0.0.2").unwrap();
     for last in [4, 5, 6, 2] {
-        assert_eq!(bench.allocate(None).unwrap(), [format!("10.0.0.{last}")]);
+        assert_eq!(fixture.allocate(None).unwrap(), [format!("10.0.0.{last}")]);
     }
-    let full = bench.allocate(None).unwrap_err();
+    let full = fixture.allocate(None).unwrap_err();
     assert_eq!(full, IpamError::Exhausted { pool: "10.0.0.0/29".into(), size: 6 });
 }
 
 #[test]
 fn neither_network_nor_broadcast_address_is_handed_out() {
-    let bench = Bench::open(Some("10.0.0.0/30"), Some("fd00::/126"));
-    assert_eq!(bench.allocate(None).unwrap(), ["10.0.0.1", "fd00::1"]);
-    assert_eq!(bench.allocate(None).unwrap(), ["10.0.0.2", "fd00::2"]);
-    assert!(matches!(bench.allocate(None), Err(IpamError::Exhausted { size: 2, .. })));
-    assert_eq!(bench.allocate(Some(Family::Ipv6)).unwrap(), ["fd00::3"]);
-    assert!(matches!(bench.reserve("10.0.0.3", "x"), Err(IpamError::NotInPool { .. })));
+    let fixture = Fixture::open(Some("10.0.0.0/30"), Some("fd00::/126"));
+    assert_eq!(fixture.allocate(None).unwrap(), ["10.0.0.1", "fd00::1"]);
+    assert_eq!(fixture.allocate(None).unwrap(), ["10.0.0.2", "fd00::2"]);
+    assert!(matches!(fixture.allocate(None), Err(IpamError::Exhausted { size: 2, .. })));
+    assert_eq!(fixture.allocate(Some(Family::Ipv6)).unwrap(), ["fd00::3"]);
+    assert!(matches!(fixture.reserve("10.0.0.3", "x"), Err(IpamError::NotInPool { .. })));
 
-    let tiny = Bench::open(Some("10.0.0.8/31"), Some("fd00::/128"));
+    let tiny = Fixture::open(Some("10.0.0.8/31"), Some("fd00::/128"));
     assert_eq!(tiny.allocate(None).unwrap(), ["10.0.0.8", "fd00::"]);
 }
 
 #[test]
 fn a_family_that_fails_leaves_nothing_of_the_other_behind() {
-    let bench = Bench::open(Some("10.0.0.0/24"), Some("fd00::/128"));
-    bench.allocate(None).unwrap();
-    assert!(matches!(bench.allocate(None), Err(IpamError::Exhausted { size: 1, .. })));
-    assert_eq!(bench.held(), ["10.0.0.1", "fd00::"]);
-    assert_eq!(bench.allocate(Some(Family::Ipv4)).unwrap(), ["10.0.0.2"]);
+    let fixture = Fixture::open(Some("10.0.0.0/24"), Some("fd00::/128"));
+    fixture.allocate(None).unwrap();
+    assert!(matches!(fixture.allocate(None), Err(IpamError::Exhausted { size: 1, .. })));
+    assert_eq!(fixture.held(), ["10.0.0.1", "fd00::"]);
+    assert_eq!(fixture.allocate(Some(Family::Ipv4)).unwrap(), ["10.0.0.2"]);
 }
 
 #[test]
 fn a_family_without_a_pool_is_disabled() {
-    let bench = Bench::open(Some("10.0.0.0/24"), None);
+    let fixture = Fixture::open(Some("10.0.0.0/24"), None);
     let disabled = Err(IpamError::Disabled(Family::Ipv6));
-    assert_eq!(bench.allocate(Some(Family::Ipv6)), disabled);
-    assert_eq!(bench.reserve("fd00::1", "x"), disabled.map(drop));
-    assert_eq!(bench.allocate(None).unwrap(), ["10.0.0.1"]);
+    assert_eq!(fixture.allocate(Some(Family::Ipv6)), disabled);
+    assert_eq!(fixture.reserve("fd00::1", "x"), disabled.map(drop));
+    assert_eq!(fixture.allocate(None).unwrap(), ["10.0.0.1"]);
 }
 
 #[test]
 fn huge_pools_cost_nothing() {
-    let bench = Bench::open(None, Some("f00d:0:0:7::/64"));
-    assert_eq!(bench.allocate(None).unwrap(), ["f00d:0:0:7::1"]);
-    let everything = Bench::open(None, Some("::/0"));
+    let fixture = Fixture::open(None, Some("f00d:0:0:7::/64"));
+    assert_eq!(fixture.allocate(None).unwrap(), ["f00d:0:0:7::1"]);
+    let everything = Fixture::open(None, Some("::/0"));
     assert_eq!(everything.allocate(None).unwrap(), ["::1"]);
 }
 
 #[test]
 fn restored_addresses_may_lie_outside_the_pool_new_ones_not() {
-    let bench = Bench::new(Some("10.0.0.0/24"), None);
-    bench.reserve("192.168.0.9", "endpoint 9").unwrap();
-    bench.reserve("fd00::9", "endpoint 9").unwrap();
-    let taken = bench.reserve("192.168.0.9", "endpoint 10").unwrap_err();
+    let fixture = Fixture::new(Some("10.0.0.0/24"), None);
+    fixture.reserve("192.168.0.9", "endpoint 9").unwrap();
+    fixture.reserve("fd00::9", "endpoint 9").unwrap();
+    let taken = fixture.reserve("192.168.0.9", "endpoint 10").unwrap_err();
     assert_eq!(taken, IpamError::InUse { address: ip("192.168.0.9"), owner: "endpoint 9".into() });
-    bench.ipam.tell(IpamMsg::RestoreFinished).unwrap();
-    let outside = bench.reserve("192.168.0.10", "endpoint 10").unwrap_err();
+    fixture.ipam.tell(IpamMsg::RestoreFinished).unwrap();
+    let outside = fixture.reserve("192.168.0.10", "endpoint 10").unwrap_err();
     assert!(outside.to_string().contains("10.0.0.0/24"), "{outside}");
-    bench.release("192.168.0.9").unwrap();
-    assert_eq!(bench.release("192.168.0.9"), Err(IpamError::NotAllocated(ip("192.168.0.9"))));
+    fixture.release("192.168.0.9").unwrap();
+    assert_eq!(fixture.release("192.168.0.9"), Err(IpamError::NotAllocated(ip("192.168.0.9"))));
 }
 
 #[test]
 fn nothing_is_handed_out_before_every_restored_address_is_reserved() {
-    let bench = Bench::new(Some("10.0.0.0/24"), None);
-    let mut early = bench.pose(allocate(None, None));
-    bench.universe.settle();
+    let fixture = Fixture::new(Some("10.0.0.0/24"), None);
+    let mut early = fixture.pose(allocate(None, None));
+    fixture.universe.settle();
     assert_eq!(early.now(), None);
-    bench.reserve("10.0.0.1", "restored").unwrap();
-    bench.reserve("10.0.0.7", "restored").unwrap();
-    bench.ipam.tell(IpamMsg::RestoreFinished).unwrap();
-    bench.universe.settle();
+    fixture.reserve("10.0.0.1", "restored").unwrap();
+    fixture.reserve("10.0.0.7", "restored").unwrap();
+    fixture.ipam.tell(IpamMsg::RestoreFinished).unwrap();
+    fixture.universe.settle();
     assert_eq!(texts(&early.now().unwrap().unwrap().unwrap()), ["10.0.0.8"]);
 }
 
 #[test]
 fn questions_before_the_gate_are_bounded() {
-    let bench = Bench::new(Some("10.0.0.0/16"), None);
+    let fixture = Fixture::new(Some("10.0.0.0/16"), None);
     let mut answers = Vec::new();
     for _ in 0..257 {
-        answers.push(bench.pose(allocate(None, None)));
-        bench.universe.settle();
+        answers.push(fixture.pose(allocate(None, None)));
+        fixture.universe.settle();
     }
     assert_eq!(answers[256].now(), Some(Ok(Err(IpamError::NotReady))));
     assert_eq!(answers[255].now(), None);
@@ -183,77 +183,77 @@ fn questions_before_the_gate_are_bounded() {
 
 #[test]
 fn who_no_longer_waits_gets_no_address() {
-    let bench = Bench::new(Some("10.0.0.0/24"), None);
-    let mut gone = bench.pose(allocate(None, None));
-    bench.universe.advance(PATIENCE);
+    let fixture = Fixture::new(Some("10.0.0.0/24"), None);
+    let mut gone = fixture.pose(allocate(None, None));
+    fixture.universe.advance(PATIENCE);
     assert_eq!(gone.now(), Some(Err(AskError::Deadline)));
-    bench.ipam.tell(IpamMsg::RestoreFinished).unwrap();
-    assert!(bench.held().is_empty());
+    fixture.ipam.tell(IpamMsg::RestoreFinished).unwrap();
+    assert!(fixture.held().is_empty());
 }
 
 #[test]
 fn an_address_that_nobody_claims_is_given_back() {
-    let bench = Bench::open(Some("10.0.0.0/24"), Some("fd00::/64"));
-    bench.ask(allocate(None, Some(TEN_MINUTES))).unwrap();
-    bench.claim("10.0.0.1", "ns/pod").unwrap();
-    let leases = bench.ask(IpamMsg::Dump);
+    let fixture = Fixture::open(Some("10.0.0.0/24"), Some("fd00::/64"));
+    fixture.ask(allocate(None, Some(TEN_MINUTES))).unwrap();
+    fixture.claim("10.0.0.1", "ns/pod").unwrap();
+    let leases = fixture.ask(IpamMsg::Dump);
     assert_eq!(leases[&ip("10.0.0.1")].expires_in, None);
     assert_eq!(leases[&ip("fd00::1")].expires_in, Some(TEN_MINUTES));
-    bench.universe.advance(TEN_MINUTES);
-    assert_eq!(bench.held(), ["10.0.0.1"]);
+    fixture.universe.advance(TEN_MINUTES);
+    assert_eq!(fixture.held(), ["10.0.0.1"]);
 }
 
 #[test]
 fn a_timer_of_an_earlier_lease_does_not_end_a_later_one() {
-    let bench = Bench::open(Some("10.0.0.0/32"), None);
+    let fixture = Fixture::open(Some("10.0.0.0/32"), None);
     let half = TEN_MINUTES / 2;
-    bench.ask(allocate(None, Some(TEN_MINUTES))).unwrap();
-    bench.universe.advance(half);
-    bench.release("10.0.0.0").unwrap();
-    bench.ask(allocate(None, Some(TEN_MINUTES))).unwrap();
-    bench.universe.advance(half);
-    assert_eq!(bench.held(), ["10.0.0.0"]);
-    bench.universe.advance(half);
-    assert!(bench.held().is_empty());
+    fixture.ask(allocate(None, Some(TEN_MINUTES))).unwrap();
+    fixture.universe.advance(half);
+    fixture.release("10.0.0.0").unwrap();
+    fixture.ask(allocate(None, Some(TEN_MINUTES))).unwrap();
+    fixture.universe.advance(half);
+    assert_eq!(fixture.held(), ["10.0.0.0"]);
+    fixture.universe.advance(half);
+    assert!(fixture.held().is_empty());
 }
 
 #[test]
 fn one_endpoint_can_claim_an_address_and_no_second_one() {
-    let bench = Bench::open(Some("10.0.0.0/24"), None);
-    bench.reserve("10.0.0.5", "wanted").unwrap();
-    bench.claim("10.0.0.5", "ns/a").unwrap();
-    bench.claim("10.0.0.5", "ns/a").unwrap();
+    let fixture = Fixture::open(Some("10.0.0.0/24"), None);
+    fixture.reserve("10.0.0.5", "wanted").unwrap();
+    fixture.claim("10.0.0.5", "ns/a").unwrap();
+    fixture.claim("10.0.0.5", "ns/a").unwrap();
     let taken = IpamError::InUse { address: ip("10.0.0.5"), owner: "ns/a".into() };
-    assert_eq!(bench.claim("10.0.0.5", "ns/b"), Err(taken));
-    bench.claim("10.0.0.6", "ns/b").unwrap();
-    assert_eq!(bench.held(), ["10.0.0.5", "10.0.0.6"]);
+    assert_eq!(fixture.claim("10.0.0.5", "ns/b"), Err(taken));
+    fixture.claim("10.0.0.6", "ns/b").unwrap();
+    assert_eq!(fixture.held(), ["10.0.0.5", "10.0.0.6"]);
 }
 
 #[test]
 fn only_what_nobody_claimed_can_be_withdrawn() {
-    let bench = Bench::new(Some("10.0.0.0/24"), None);
+    let fixture = Fixture::new(Some("10.0.0.0/24"), None);
     let withdraw = |text: &str| {
         let address = ip(text);
-        bench.ask(|reply| IpamMsg::Withdraw { address, reply })
+        fixture.ask(|reply| IpamMsg::Withdraw { address, reply })
     };
-    bench.reserve("10.0.0.1", "router").unwrap();
-    bench.ipam.tell(IpamMsg::RestoreFinished).unwrap();
-    bench.ask(allocate(None, Some(TEN_MINUTES))).unwrap();
-    bench.claim("10.0.0.3", "ns/a").unwrap();
+    fixture.reserve("10.0.0.1", "router").unwrap();
+    fixture.ipam.tell(IpamMsg::RestoreFinished).unwrap();
+    fixture.ask(allocate(None, Some(TEN_MINUTES))).unwrap();
+    fixture.claim("10.0.0.3", "ns/a").unwrap();
     for (address, owner) in [("10.0.0.1", "router"), ("10.0.0.3", "ns/a")] {
         let taken = IpamError::InUse { address: ip(address), owner: owner.into() };
         assert_eq!(withdraw(address), Err(taken));
     }
     assert_eq!(withdraw("10.0.0.2"), Ok(()));
     assert_eq!(withdraw("10.0.0.2"), Err(IpamError::NotAllocated(ip("10.0.0.2"))));
-    assert_eq!(bench.held(), ["10.0.0.1", "10.0.0.3"]);
+    assert_eq!(fixture.held(), ["10.0.0.1", "10.0.0.3"]);
 }
 
 #[test]
 fn an_owner_and_a_known_pool_are_wanted() {
-    let bench = Bench::open(Some("10.0.0.0/24"), None);
-    assert_eq!(bench.reserve("10.0.0.5", " "), Err(IpamError::NoOwner));
-    let answer = bench.ask(|reply| IpamMsg::Allocate {
+    let fixture = Fixture::open(Some("10.0.0.0/24"), None);
+    assert_eq!(fixture.reserve("10.0.0.5", " "), Err(IpamError::NoOwner));
+    let answer = fixture.ask(|reply| IpamMsg::Allocate {
         family: None,
         owner: "ns/pod".into(),
         pool: Some("blue".into()),
@@ -261,20 +261,20 @@ fn an_owner_and_a_known_pool_are_wanted() {
         reply,
     });
     assert_eq!(answer, Err(IpamError::NoPool("blue".into())));
-    assert!(bench.held().is_empty());
+    assert!(fixture.held().is_empty());
 }
 
 #[test]
 fn a_crash_forgets_neither_holders_nor_their_time() {
-    let bench = Bench::open(Some("10.0.0.0/24"), None);
-    bench.ask(allocate(None, Some(TEN_MINUTES))).unwrap();
-    bench.universe.advance(TEN_MINUTES / 2);
-    bench.ipam.tell(IpamMsg::Dump(crash())).unwrap();
-    bench.universe.settle();
-    assert_eq!(bench.universe.host.cells()[0].crashes, 1);
-    assert_eq!(bench.allocate(None).unwrap(), ["10.0.0.2"]);
-    bench.universe.advance(TEN_MINUTES / 2);
-    assert_eq!(bench.held(), ["10.0.0.2"]);
+    let fixture = Fixture::open(Some("10.0.0.0/24"), None);
+    fixture.ask(allocate(None, Some(TEN_MINUTES))).unwrap();
+    fixture.universe.advance(TEN_MINUTES / 2);
+    fixture.ipam.tell(IpamMsg::Dump(crash())).unwrap();
+    fixture.universe.settle();
+    assert_eq!(fixture.universe.host.cells()[0].crashes, 1);
+    assert_eq!(fixture.allocate(None).unwrap(), ["10.0.0.2"]);
+    fixture.universe.advance(TEN_MINUTES / 2);
+    assert_eq!(fixture.held(), ["10.0.0.2"]);
 }
 
 #[derive(Clone, Debug)]
@@ -297,7 +297,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// The node as endpoints with those addresses and IPAM together make it.
-fn snapshot(bench: &Bench, endpoints: &[Addresses]) -> Snapshot {
+fn snapshot(fixture: &Fixture, endpoints: &[Addresses]) -> Snapshot {
     let facts = |(id, &addresses): (u16, &Addresses)| EndpointFacts {
         id: EndpointId(id),
         state: State::Regenerating,
@@ -308,7 +308,7 @@ fn snapshot(bench: &Bench, endpoints: &[Addresses]) -> Snapshot {
         identity: IdentityId::INIT,
         policy: Arc::default(),
     };
-    let leases = bench.ask(IpamMsg::Dump);
+    let leases = fixture.ask(IpamMsg::Dump);
     Snapshot {
         endpoints: (1..).zip(endpoints).map(facts).collect(),
         leases: leases.into_iter().map(|(address, lease)| (address, lease.owner)).collect(),
@@ -321,14 +321,14 @@ proptest! {
     /// comes back in the end.
     #[test]
     fn no_history_makes_an_address_owned_twice(steps in prop::collection::vec(step(), 0..60)) {
-        let bench = Bench::open(Some("10.0.0.0/28"), Some("fd00::/125"));
+        let fixture = Fixture::open(Some("10.0.0.0/28"), Some("fd00::/125"));
         let mut handed: Vec<Addresses> = Vec::new();
         let mut endpoints: Vec<Addresses> = Vec::new();
         let mut claims = 0;
         for step in steps {
             match step {
                 Step::Allocate { expires } => {
-                    let answer = bench.ask(allocate(None, expires.then_some(TEN_MINUTES)));
+                    let answer = fixture.ask(allocate(None, expires.then_some(TEN_MINUTES)));
                     handed.extend(answer.map(|got| Addresses { ipv4: got.ipv4, ipv6: got.ipv6 }));
                 }
                 Step::Claim(nth) if nth < handed.len() => {
@@ -338,40 +338,40 @@ proptest! {
                     let owner = format!("endpoint {claims}");
                     // One that expired may have gone to somebody else meanwhile.
                     let claimed =
-                        addresses.iter().map(|one| bench.claim(&one.to_string(), &owner));
+                        addresses.iter().map(|one| fixture.claim(&one.to_string(), &owner));
                     if claimed.collect::<Result<Vec<_>, _>>().is_ok() {
                         endpoints.push(addresses);
                     } else {
                         for mine in addresses.iter() {
-                            if bench.ask(IpamMsg::Dump).get(&mine).is_some_and(|l| l.owner == owner) {
-                                bench.release(&mine.to_string()).unwrap();
+                            if fixture.ask(IpamMsg::Dump).get(&mine).is_some_and(|l| l.owner == owner) {
+                                fixture.release(&mine.to_string()).unwrap();
                             }
                         }
                     }
                 }
                 Step::Release(nth) if nth < endpoints.len() => {
                     for address in endpoints.remove(nth).iter() {
-                        bench.release(&address.to_string()).unwrap();
+                        fixture.release(&address.to_string()).unwrap();
                     }
                 }
-                Step::Wait(seconds) => bench.universe.advance(Duration::from_secs(seconds)),
+                Step::Wait(seconds) => fixture.universe.advance(Duration::from_secs(seconds)),
                 Step::Crash => {
                     // Refused while it rests: then it crashed often enough.
                     // Refused while it rests with a full mailbox; nobody may hear the reply here.
-                    if let Err(refused) = bench.ipam.tell(IpamMsg::Dump(crash())) {
+                    if let Err(refused) = fixture.ipam.tell(IpamMsg::Dump(crash())) {
                         std::mem::forget(refused);
                     }
-                    bench.universe.advance(Duration::from_secs(31));
+                    fixture.universe.advance(Duration::from_secs(31));
                 }
                 _ => {}
             }
-            let node = snapshot(&bench, &endpoints);
+            let node = snapshot(&fixture, &endpoints);
             prop_assert_eq!(invariants::check(invariants::ALWAYS, &node), []);
         }
-        bench.universe.advance(TEN_MINUTES);
-        for address in bench.ask(IpamMsg::Dump).into_keys() {
-            bench.release(&address.to_string()).unwrap();
+        fixture.universe.advance(TEN_MINUTES);
+        for address in fixture.ask(IpamMsg::Dump).into_keys() {
+            fixture.release(&address.to_string()).unwrap();
         }
-        prop_assert!((0..7).all(|_| bench.allocate(None).is_ok()));
+        prop_assert!((0..7).all(|_| fixture.allocate(None).is_ok()));
     }
 }

@@ -223,10 +223,10 @@ impl Endpoints {
     }
 
     fn list(&self, labels: &Labels, reply: Reply<Vec<Arc<EndpointView>>>) {
-        let wanted = |view: &EndpointView| {
+        let desired = |view: &EndpointView| {
             labels.iter().all(|label| view.identity_labels.get(&label.key) == Some(label))
         };
-        let children = self.family.children.values().filter(|child| wanted(&child.view));
+        let children = self.family.children.values().filter(|child| desired(&child.view));
         reply.send(children.map(|child| child.shown(self.family.revision)).collect());
     }
 
@@ -287,10 +287,10 @@ impl Endpoints {
 
 /// Whether a change would lead an endpoint to another interface, which may be somebody else's.
 fn moves(child: &Child, patch: &Patch) -> bool {
-    let Some(wanted) = &patch.interface else { return false };
+    let Some(desired) = &patch.interface else { return false };
     let own = &child.view.spec;
-    (wanted.ifindex != 0 && wanted.ifindex != own.ifindex)
-        || (!wanted.ifname.is_empty() && !own.ifname.is_empty() && wanted.ifname != own.ifname)
+    (desired.ifindex != 0 && desired.ifindex != own.ifindex)
+        || (!desired.ifname.is_empty() && !own.ifname.is_empty() && desired.ifname != own.ifname)
 }
 
 /// What to say of a deletion. One that met an end that was already under way has succeeded.

@@ -21,7 +21,7 @@ pub(super) enum Goal {
 impl Goal {
     pub(super) fn is_met(self, view: &EndpointView) -> bool {
         match self {
-            Self::Revision(wanted) => view.realised.policy_revision >= wanted,
+            Self::Revision(desired) => view.realised.policy_revision >= desired,
             Self::Built => view.state == State::Ready && (!view.failing || view.short),
         }
     }

@@ -19,7 +19,7 @@ impl Endpoints {
             return Err(CreateError::Invalid(text.to_owned()));
         }
         if spec.id == Some(EndpointId(0)) {
-            let text = "endpoint ID 0 is nobody's: a number from 1 to 4095 is wanted";
+            let text = "endpoint ID 0 is nobody's: a number from 1 to 4095 is expected";
             return Err(CreateError::Invalid(text.to_owned()));
         }
         if spec.labels.has_reserved("host") {

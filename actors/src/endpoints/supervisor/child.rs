@@ -33,11 +33,11 @@ pub(super) struct Child {
     /// How it said that it looks.
     pub(super) view: Arc<EndpointView>,
     /// It was told to build since then.
-    told: bool,
+    reported: bool,
     /// Where the policy is that an earlier run left it.
     pub(super) slot: Option<u32>,
     /// The newest revision of the policy that concerns it.
-    pub(super) wanted: u64,
+    pub(super) desired: u64,
     /// The kernel has a policy of it, of this life or an earlier one.
     enforces: bool,
     /// Labels whose policy the kernel has, if it is of this life; they outlive the actor's crash.
@@ -73,15 +73,15 @@ impl Child {
     ) -> Self {
         // What an earlier run left is older than any revision of this one.
         let enforces = slot.is_some();
-        let (wanted, owed) = (enforces.into(), Owed::default());
-        let (told, enforced, in_vain) = (false, None, 0);
+        let (desired, owed) = (enforces.into(), Owed::default());
+        let (reported, enforced, in_vain) = (false, None, 0);
         let (announced, behind, told_of) = (None, None, Some(Vec::new()));
         Self {
             address,
             view,
-            told,
+            reported,
             slot,
-            wanted,
+            desired,
             enforces,
             enforced,
             in_vain,
@@ -100,20 +100,20 @@ impl Child {
             self.enforced = Some(Arc::clone(&view.realised.labels));
             self.left = None;
         }
-        if view.realised.policy_revision >= self.wanted {
+        if view.realised.policy_revision >= self.desired {
             (self.behind, self.told_of) = (None, Some(Vec::new()));
         }
         if !view.failing {
             self.in_vain = 0;
         }
         self.view = view;
-        self.told = false;
+        self.reported = false;
     }
 
     /// Where it stands: one that was told to build is not ready, although it has not said so.
     pub(super) fn shown_state(&self) -> State {
         match self.view.state {
-            State::Ready if self.told => State::WaitingToRegenerate,
+            State::Ready if self.reported => State::WaitingToRegenerate,
             state => state,
         }
     }
@@ -202,7 +202,7 @@ impl Child {
             looks: false,
         };
         match self.address.tell(msg) {
-            Ok(()) => self.told |= tells,
+            Ok(()) => self.reported |= tells,
             // By the time that it is paid, another policy may be the newest.
             Err(_) => {
                 let before = self.owed.trigger.as_ref().map(|(level, _)| *level);
@@ -230,11 +230,12 @@ impl Child {
             (0, Some(_)) => self.left.as_ref(),
             _ => Some(&self.view.realised.policy),
         };
-        let Some((told, wanted)) = self.told_of.as_ref().and_then(|all| Some((all, all.last()?)))
+        let Some((reported, desired)) =
+            self.told_of.as_ref().and_then(|all| Some((all, all.last()?)))
         else {
             return true;
         };
-        now.into_iter().chain(told).any(|rows| opens(rows, wanted, peers))
+        now.into_iter().chain(reported).any(|rows| opens(rows, desired, peers))
     }
 
     /// The newest revision of which it enforces all, given the newest of all: what does not concern
@@ -243,14 +244,14 @@ impl Child {
         let realised = &self.view.realised;
         let whole = realised.whole_revision == realised.policy_revision;
         let current =
-            whole && realised.policy_revision > 0 && realised.policy_revision >= self.wanted;
+            whole && realised.policy_revision > 0 && realised.policy_revision >= self.desired;
         if current { newest.max(realised.policy_revision) } else { realised.whole_revision }
     }
 
     /// Tells it what the cluster says of its pod.
     pub(super) fn describe(&mut self, pod: &PodFacts) {
-        let told = self.address.tell(EndpointMsg::Pod(pod.clone()));
-        self.owed.pod = told.is_err().then(|| pod.clone());
+        let reported = self.address.tell(EndpointMsg::Pod(pod.clone()));
+        self.owed.pod = reported.is_err().then(|| pod.clone());
     }
 
     /// Tells it to come back from an earlier run.

@@ -1,4 +1,4 @@
-//! The node's host endpoint: made by this supervisor if it is wanted and did not come back, labelled
+//! The node's host endpoint: made by this supervisor if it is desired and did not come back, labelled
 //! as the node is, and nobody else's to change or delete.
 
 use super::{DeleteError, Endpoints, actor::Family, child::Child};
@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Endpoints {
-    /// Makes the host endpoint if it is wanted and is not there.
+    /// Makes the host endpoint if it is desired and is not there.
     pub(super) fn make_host(&mut self, cx: &mut Cx<'_, Self>) {
         if !self.family.host || self.family.children.values().any(|it| it.view.spec.is_host()) {
             return;

@@ -64,7 +64,7 @@ pub enum EndpointsMsg {
     Create {
         /// What it is made of.
         spec: Box<EndpointSpec>,
-        /// Answer only when the datapath does what is wanted.
+        /// Answer only when the datapath does what is desired.
         sync: bool,
         /// Where the answer goes.
         reply: Reply<Result<Arc<EndpointView>, CreateError>>,
@@ -94,7 +94,7 @@ pub enum EndpointsMsg {
     },
     /// Show all endpoints that have all these labels, by number.
     List {
-        /// Labels that are wanted; empty is all.
+        /// Labels that are desired; empty is all.
         labels: Labels,
         /// Where the answer goes.
         reply: Reply<Vec<Arc<EndpointView>>>,

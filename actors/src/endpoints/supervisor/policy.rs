@@ -49,7 +49,7 @@ impl Endpoints {
         for (&id, child) in children {
             let concerned = child.is_concerned(&touched.labels);
             if concerned {
-                child.wanted = revision;
+                child.desired = revision;
                 child.change_policy(&reason, &touched.policies, cx.now());
             }
             // Rules are in force when nobody enforces others, also not those of a change before.
@@ -61,9 +61,9 @@ impl Endpoints {
             // One that comes back may have asked for its policy before a change that is nothing to
             // it: any policy of this life will do then.
             let returns = restored && restoring.pending().contains(&id);
-            let wanted = child.wanted.max(returns.into());
-            if (is_awaited || returns) && child.view.realised.policy_revision < wanted {
-                missing.insert(id, Goal::Revision(wanted));
+            let desired = child.desired.max(returns.into());
+            if (is_awaited || returns) && child.view.realised.policy_revision < desired {
+                missing.insert(id, Goal::Revision(desired));
             }
         }
         self.revised(revision);

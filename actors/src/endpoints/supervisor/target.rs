@@ -13,13 +13,13 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     /// The number is no number.
-    #[error("invalid endpoint id {0:?}: a number from 1 to 65535 is wanted")]
+    #[error("invalid endpoint id {0:?}: a number from 1 to 65535 is expected")]
     NoNumber(String),
     /// The number is larger than any endpoint's.
     #[error("endpoint id too large: {0}")]
     TooLarge(u64),
     /// The prefix is none of the API's.
-    #[error("unknown endpoint prefix {0:?}: one of {PREFIXES} is wanted")]
+    #[error("unknown endpoint prefix {0:?}: one of {PREFIXES} is expected")]
     NoPrefix(String),
     /// The address is no address.
     #[error("{0:?} is not an IP address")]

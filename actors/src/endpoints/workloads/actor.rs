@@ -33,8 +33,8 @@ impl WorkloadsState {
         }
         while let Some((pod, facts)) = self.untold.pop_first() {
             let name = format!("{}/{}", pod.0, pod.1);
-            let told = listener.say(WorkloadsNews::Pod { name, facts: facts.clone() });
-            if let Err(full) = told {
+            let reported = listener.say(WorkloadsNews::Pod { name, facts: facts.clone() });
+            if let Err(full) = reported {
                 self.untold.insert(pod, facts);
                 return !full.gone;
             }

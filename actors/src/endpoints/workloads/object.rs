@@ -22,14 +22,14 @@ pub enum ObjectError {
         kind: String,
     },
     /// One of its fields is not what it should be.
-    #[error("{object}: {field} is not {wanted}: correct it")]
+    #[error("{object}: {field} is not {desired}: correct it")]
     Field {
         /// Kind and name.
         object: String,
         /// The field.
         field: String,
         /// What it should be.
-        wanted: &'static str,
+        desired: &'static str,
     },
 }
 
@@ -141,22 +141,22 @@ fn text<'a>(
     pointer: &str,
     object: impl Fn() -> String,
 ) -> Result<Option<&'a str>, ObjectError> {
-    let wanted = "a text of at most 253 bytes";
+    let desired = "a text of at most 253 bytes";
     let field = || pointer[1..].replace('/', ".");
     match value.pointer(pointer) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) if text.len() <= 253 => {
             Ok(Some(text.as_str()).filter(|text| !text.is_empty()))
         }
-        Some(_) => Err(ObjectError::Field { object: object(), field: field(), wanted }),
+        Some(_) => Err(ObjectError::Field { object: object(), field: field(), desired }),
     }
 }
 
 fn labels(object: &str, value: &Value) -> Result<BTreeMap<String, String>, ObjectError> {
-    let wrong = |field: &str, wanted| ObjectError::Field {
+    let wrong = |field: &str, desired| ObjectError::Field {
         object: object.to_owned(),
         field: format!("metadata.labels{field}"),
-        wanted,
+        desired,
     };
     let all = match value.pointer("/metadata/labels") {
         None | Some(Value::Null) => return Ok(BTreeMap::new()),

@@ -74,6 +74,6 @@ fn array<'a>(
     }
 }
 
-fn wrong(object: &str, field: String, wanted: &'static str) -> ObjectError {
-    ObjectError::Field { object: object.to_owned(), field, wanted }
+fn wrong(object: &str, field: String, desired: &'static str) -> ObjectError {
+    ObjectError::Field { object: object.to_owned(), field, desired }
 }

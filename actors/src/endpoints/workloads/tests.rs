@@ -16,9 +16,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 type Heard = Rc<RefCell<Vec<(String, PodFacts)>>>;
 
-struct Told(WorkloadsNews);
+struct Reported(WorkloadsNews);
 
-impl Message for Told {
+impl Message for Reported {
     fn kind(&self) -> &'static str {
         self.0.kind()
     }
@@ -28,11 +28,11 @@ impl Message for Told {
 struct Listener(Heard);
 
 impl Behaviour for Listener {
-    type Msg = Told;
+    type Msg = Reported;
     type Answer = NoAnswer;
     type Observed = ();
 
-    fn handle(&mut self, msg: Told, _: &mut Cx<'_, Self>) {
+    fn handle(&mut self, msg: Reported, _: &mut Cx<'_, Self>) {
         if let WorkloadsNews::Pod { name, facts } = msg.0 {
             self.0.borrow_mut().push((name, facts));
         }
@@ -45,20 +45,20 @@ impl Behaviour for Listener {
     fn observe(&self) {}
 }
 
-struct Bench {
+struct Fixture {
     universe: Universe,
     workloads: Ref<WorkloadsMsg>,
     heard: Heard,
 }
 
-impl Bench {
+impl Fixture {
     fn new() -> Self {
         let universe = Universe::default();
         let workloads = universe.spawn("workloads", Workloads::factory("blue", "here", || None));
         let heard = Heard::default();
         let ear = Rc::clone(&heard);
         let listener = universe.spawn("endpoints", move || Listener(Rc::clone(&ear)));
-        workloads.tell(WorkloadsMsg::Subscribe(listener.outlet(Told))).unwrap();
+        workloads.tell(WorkloadsMsg::Subscribe(listener.outlet(Reported))).unwrap();
         Self { universe, workloads, heard }
     }
 
@@ -109,12 +109,12 @@ fn namespace(name: &str, labels: Value) -> Value {
 
 #[test]
 fn a_pod_has_its_own_its_namespace_s_and_its_cluster_s_labels() {
-    let bench = Bench::new();
+    let fixture = Fixture::new();
     let mut web = pod("shop", "web", json!({ "app": "web" }));
     web["spec"]["serviceAccountName"] = json!("cashier");
-    bench.apply("a.yaml", &[web, namespace("shop", json!({ "team": "red" }))]);
+    fixture.apply("a.yaml", &[web, namespace("shop", json!({ "team": "red" }))]);
     assert_eq!(
-        bench.labels("shop", "web"),
+        fixture.labels("shop", "web"),
         [
             "k8s:app=web",
             "k8s:io.cilium.k8s.namespace.labels.kubernetes.io/metadata.name=shop",
@@ -128,10 +128,10 @@ fn a_pod_has_its_own_its_namespace_s_and_its_cluster_s_labels() {
 
 #[test]
 fn an_unknown_pod_has_what_its_place_gives_it() {
-    let bench = Bench::new();
-    bench.apply("a.yaml", &[pod("default", "other", json!({}))]);
+    let fixture = Fixture::new();
+    fixture.apply("a.yaml", &[pod("default", "other", json!({}))]);
     assert_eq!(
-        bench.labels("default", "web"),
+        fixture.labels("default", "web"),
         [
             "k8s:io.cilium.k8s.policy.cluster=blue",
             "k8s:io.cilium.k8s.policy.serviceaccount=default",
@@ -142,66 +142,66 @@ fn an_unknown_pod_has_what_its_place_gives_it() {
 
 #[test]
 fn a_pod_cannot_claim_another_place_for_itself() {
-    let bench = Bench::new();
+    let fixture = Fixture::new();
     let claims = json!({
         "io.kubernetes.pod.namespace": "kube-system",
         "io.cilium.k8s.policy.serviceaccount": "admin",
         "io.cilium.k8s.namespace.labels.team": "root",
     });
-    bench.apply("a.yaml", &[pod("shop", "web", claims)]);
-    assert_eq!(bench.labels("shop", "web"), bench.labels("shop", "unknown"));
+    fixture.apply("a.yaml", &[pod("shop", "web", claims)]);
+    assert_eq!(fixture.labels("shop", "web"), fixture.labels("shop", "unknown"));
 }
 
 #[test]
 fn questions_wait_for_the_first_manifests() {
-    let bench = Bench::new();
-    let mut early = bench.ask("shop", "web");
+    let fixture = Fixture::new();
+    let mut early = fixture.ask("shop", "web");
     assert_eq!(early.now(), None);
-    bench.apply("a.yaml", &[pod("shop", "web", json!({ "app": "web" }))]);
+    fixture.apply("a.yaml", &[pod("shop", "web", json!({ "app": "web" }))]);
     assert_eq!(early.now().unwrap().unwrap().labels.to_texts()[0], "k8s:app=web");
 }
 
 #[test]
 fn only_pods_whose_labels_change_are_told_of() {
-    let bench = Bench::new();
+    let fixture = Fixture::new();
     let (a, b) = (pod("shop", "a", json!({})), pod("farm", "b", json!({})));
-    bench.apply("a.yaml", &[a.clone(), b.clone()]);
-    assert_eq!(bench.heard(), ["farm/b", "shop/a"]);
-    bench.apply("a.yaml", &[a.clone(), b, json!({ "kind": "Service" })]);
-    assert!(bench.heard().is_empty());
-    bench.apply("b.yaml", &[namespace("shop", json!({ "team": "red" }))]);
-    assert_eq!(bench.heard(), ["shop/a"]);
-    bench.apply("b.yaml", &[]);
-    assert_eq!(bench.heard(), ["shop/a"]);
+    fixture.apply("a.yaml", &[a.clone(), b.clone()]);
+    assert_eq!(fixture.heard(), ["farm/b", "shop/a"]);
+    fixture.apply("a.yaml", &[a.clone(), b, json!({ "kind": "Service" })]);
+    assert!(fixture.heard().is_empty());
+    fixture.apply("b.yaml", &[namespace("shop", json!({ "team": "red" }))]);
+    assert_eq!(fixture.heard(), ["shop/a"]);
+    fixture.apply("b.yaml", &[]);
+    assert_eq!(fixture.heard(), ["shop/a"]);
     // A pod that is described no more keeps its labels until its endpoint goes.
-    bench.apply("a.yaml", &[a]);
-    assert!(bench.heard().is_empty());
+    fixture.apply("a.yaml", &[a]);
+    assert!(fixture.heard().is_empty());
 }
 
 #[test]
 fn a_pod_that_only_was_asked_for_follows_its_namespace() {
-    let bench = Bench::new();
-    bench.apply("a.yaml", &[pod("farm", "b", json!({}))]);
-    bench.labels("shop", "a");
-    bench.heard();
-    bench.apply("b.yaml", &[namespace("shop", json!({ "team": "red" }))]);
-    assert_eq!(bench.heard(), ["shop/a"]);
-    bench.apply("c.yaml", &[pod("shop", "a", json!({ "app": "a" }))]);
-    assert_eq!(bench.heard(), ["shop/a"]);
+    let fixture = Fixture::new();
+    fixture.apply("a.yaml", &[pod("farm", "b", json!({}))]);
+    fixture.labels("shop", "a");
+    fixture.heard();
+    fixture.apply("b.yaml", &[namespace("shop", json!({ "team": "red" }))]);
+    assert_eq!(fixture.heard(), ["shop/a"]);
+    fixture.apply("c.yaml", &[pod("shop", "a", json!({ "app": "a" }))]);
+    assert_eq!(fixture.heard(), ["shop/a"]);
 }
 
 #[test]
 fn what_cannot_be_read_stays_as_it_was() {
-    let bench = Bench::new();
-    bench.apply("a.yaml", &[pod("shop", "web", json!({ "app": "web" }))]);
-    bench.heard();
-    bench.say("a.yaml", Err("a tab where none may be".into()));
+    let fixture = Fixture::new();
+    fixture.apply("a.yaml", &[pod("shop", "web", json!({ "app": "web" }))]);
+    fixture.heard();
+    fixture.say("a.yaml", Err("a tab where none may be".into()));
     for broken in [json!([1]), json!({ "app": 1 }), json!({ "app": "x".repeat(64) })] {
         let fine = pod("shop", "fine", json!({}));
-        bench.apply("a.yaml", &[pod("shop", "web", broken), fine, json!({ "kind": "Pod" })]);
-        assert_eq!(bench.labels("shop", "web")[0], "k8s:app=web");
+        fixture.apply("a.yaml", &[pod("shop", "web", broken), fine, json!({ "kind": "Pod" })]);
+        assert_eq!(fixture.labels("shop", "web")[0], "k8s:app=web");
     }
-    assert_eq!(bench.heard(), ["shop/fine"]);
+    assert_eq!(fixture.heard(), ["shop/fine"]);
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn with_ports(ports: Value) -> Value {
 
 #[test]
 fn ports_are_called_by_the_names_that_their_containers_give_them() {
-    let bench = Bench::new();
+    let fixture = Fixture::new();
     let mut web = with_ports(json!([
         { "name": "Http", "containerPort": 8080 },
         { "name": "dns", "containerPort": 53, "protocol": "UDP" },
@@ -244,26 +244,26 @@ fn ports_are_called_by_the_names_that_their_containers_give_them() {
         { "ports": [{ "name": "early", "containerPort": 1 }] },
         { "restartPolicy": "Always", "ports": [{ "name": "mesh", "containerPort": 15001 }] },
     ]);
-    bench.apply("a.yaml", &[web]);
-    let wanted =
+    fixture.apply("a.yaml", &[web]);
+    let expected =
         [("dns", vec![(6, 53), (17, 53)]), ("http", vec![(6, 8080)]), ("mesh", vec![(6, 15001)])];
-    let wanted: NamedPorts = wanted
+    let expected: NamedPorts = expected
         .into_iter()
         .map(|(name, ports)| (name.to_owned(), ports.into_iter().collect()))
         .collect();
-    assert_eq!(bench.facts("shop", "web").named_ports, wanted);
-    let heard = bench.heard.take();
-    assert_eq!(heard[0].1.named_ports, wanted);
+    assert_eq!(fixture.facts("shop", "web").named_ports, expected);
+    let heard = fixture.heard.take();
+    assert_eq!(heard[0].1.named_ports, expected);
     // A change of ports alone is told of too.
-    bench.apply("a.yaml", &[with_ports(json!([{ "name": "http", "containerPort": 80 }]))]);
-    assert_eq!(bench.heard(), ["shop/web"]);
+    fixture.apply("a.yaml", &[with_ports(json!([{ "name": "http", "containerPort": 80 }]))]);
+    assert_eq!(fixture.heard(), ["shop/web"]);
     let (web, other) = (("shop".into(), "web".into()), ("shop".into(), "other".into()));
     let pods = [(EndpointId(1), web), (EndpointId(2), other)].into();
-    let mut ports = bench
+    let mut ports = fixture
         .universe
         .host
-        .ask(&bench.workloads, PATIENCE, "ports", |reply| WorkloadsMsg::PortsOf { pods, reply });
-    bench.universe.settle();
+        .ask(&fixture.workloads, PATIENCE, "ports", |reply| WorkloadsMsg::PortsOf { pods, reply });
+    fixture.universe.settle();
     let ports = ports.now().unwrap().unwrap();
     let http = NamedPorts::from([("http".to_owned(), [(6, 80)].into())]);
     assert_eq!(ports, [(EndpointId(1), http)].into());
@@ -271,9 +271,9 @@ fn ports_are_called_by_the_names_that_their_containers_give_them() {
 
 #[test]
 fn a_port_that_cannot_be_is_refused_and_the_pod_stays_as_it_was() {
-    let bench = Bench::new();
-    bench.apply("a.yaml", &[with_ports(json!([{ "name": "http", "containerPort": 80 }]))]);
-    let before = bench.facts("shop", "web");
+    let fixture = Fixture::new();
+    fixture.apply("a.yaml", &[with_ports(json!([{ "name": "http", "containerPort": 80 }]))]);
+    let before = fixture.facts("shop", "web");
     for (wrong, field) in [
         (
             json!([{ "name": "http", "containerPort": 65536 }]),
@@ -295,35 +295,35 @@ fn a_port_that_cannot_be_is_refused_and_the_pod_stays_as_it_was() {
         let pod = with_ports(wrong);
         object::Objects::default().take(&pod, &Default::default(), &mut errors);
         assert!(errors[0].to_string().contains(field), "{errors:?}");
-        bench.apply("a.yaml", &[pod]);
-        assert_eq!(bench.facts("shop", "web"), before);
+        fixture.apply("a.yaml", &[pod]);
+        assert_eq!(fixture.facts("shop", "web"), before);
     }
 }
 
 #[test]
 fn the_first_source_by_name_describes_a_pod_that_two_describe() {
-    let bench = Bench::new();
-    bench.apply("b.yaml", &[pod("shop", "web", json!({ "from": "b" }))]);
-    bench.apply("a.yaml", &[pod("shop", "web", json!({ "from": "a" }))]);
-    assert_eq!(bench.labels("shop", "web")[0], "k8s:from=a");
+    let fixture = Fixture::new();
+    fixture.apply("b.yaml", &[pod("shop", "web", json!({ "from": "b" }))]);
+    fixture.apply("a.yaml", &[pod("shop", "web", json!({ "from": "a" }))]);
+    assert_eq!(fixture.labels("shop", "web")[0], "k8s:from=a");
 }
 
 #[test]
 fn a_full_mailbox_delays_the_news_and_loses_none() {
-    let bench = Bench::new();
+    let fixture = Fixture::new();
     let pods: Vec<_> = (0..60).map(|n| pod("shop", &format!("p{n:02}"), json!({}))).collect();
-    bench.apply("a.yaml", &pods);
-    bench.universe.advance(Duration::from_secs(1));
-    assert_eq!(bench.heard().len(), 60);
+    fixture.apply("a.yaml", &pods);
+    fixture.universe.advance(Duration::from_secs(1));
+    assert_eq!(fixture.heard().len(), 60);
 }
 
 #[test]
 fn a_crash_forgets_no_manifest() {
-    let bench = Bench::new();
-    bench.apply("a.yaml", &[pod("shop", "web", json!({ "app": "web" }))]);
+    let fixture = Fixture::new();
+    fixture.apply("a.yaml", &[pod("shop", "web", json!({ "app": "web" }))]);
     let (namespace, pod) = ("shop".to_owned(), "web".to_owned());
     let (uid, reply) = (String::new(), crash());
-    bench.workloads.tell(WorkloadsMsg::Describe { namespace, pod, uid, reply }).unwrap();
-    bench.universe.settle();
-    assert_eq!(bench.labels("shop", "web")[0], "k8s:app=web");
+    fixture.workloads.tell(WorkloadsMsg::Describe { namespace, pod, uid, reply }).unwrap();
+    fixture.universe.settle();
+    assert_eq!(fixture.labels("shop", "web")[0], "k8s:app=web");
 }

@@ -52,7 +52,7 @@ pub enum FlightError {
     /// There is too little of it.
     #[error("a flight recorder needs at least {least} bytes, not {given}: give it more")]
     TooSmall {
-        /// Bytes wanted.
+        /// Bytes desired.
         least: usize,
         /// Bytes there are.
         given: usize,

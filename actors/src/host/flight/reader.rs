@@ -103,7 +103,7 @@ struct Reading<'a, W: ?Sized> {
     geometry: Geometry,
     names: Known<'a, W>,
     after: u64,
-    /// How many events are wanted at most.
+    /// How many events are desired at most.
     limit: usize,
     /// Number of the record that was begun last.
     begun: u64,

@@ -275,11 +275,11 @@ fn what_a_step_is_about_reads_as_it_would_have_then() {
         });
     }
     let seen = seen(&writer);
-    let told = seen.events.iter().map(|event| match &event.what {
+    let reported = seen.events.iter().map(|event| match &event.what {
         What::Kernel { about, write: false, cell: None, .. } => about.to_string(),
         _ => panic!("{event:?}"),
     });
-    assert_eq!(told.collect::<Vec<_>>(), abouts.map(|about| about.to_string()));
+    assert_eq!(reported.collect::<Vec<_>>(), abouts.map(|about| about.to_string()));
 }
 
 #[test]

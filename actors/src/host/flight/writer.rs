@@ -222,13 +222,13 @@ impl<M: Memory> Recorder for Writer<M> {
             let kind = self.names.number(self.memory.words(), header.kind);
             return unfinished::begin(self.memory.words(), kind, &header, started);
         }
-        let told = match record {
+        let reported = match record {
             // Told of when it lasts, or is over.
             Record::WaitBegan { wait } => self.begin(wait),
             Record::WaitLasts { wait } => !self.pending.holds(wait.id),
             _ => false,
         };
-        if told {
+        if reported {
             return;
         }
         self.seq += 1;

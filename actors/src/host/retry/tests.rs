@@ -58,13 +58,13 @@ impl Behaviour for Asker {
     fn observe(&self) {}
 }
 
-struct Bench {
+struct Fixture {
     universe: Universe,
     asker: Ref<Do>,
     heard: Rc<RefCell<Vec<&'static str>>>,
 }
 
-impl Bench {
+impl Fixture {
     fn new() -> Self {
         let (universe, heard) = (Universe::default(), Rc::<RefCell<Vec<_>>>::default());
         let notes = Rc::clone(&heard);
@@ -86,15 +86,15 @@ impl Bench {
 
 #[test]
 fn nothing_is_asked_amid_a_question_or_a_pause_and_pauses_grow_until_it_is_done() {
-    let bench = Bench::new();
-    bench.act(|retry, cx| {
+    let fixture = Fixture::new();
+    fixture.act(|retry, cx| {
         assert!(retry.begin() && retry.is_asked());
         assert!(!retry.begin() && !retry.begin_now(cx));
         assert_eq!(retry.failed(PAUSES, cx, Again("first")), SECOND);
         assert!(!retry.begin() && retry.is_pausing());
     });
-    assert_eq!(bench.heard_after(SECOND), ["first"]);
-    bench.act(|retry, cx| {
+    assert_eq!(fixture.heard_after(SECOND), ["first"]);
+    fixture.act(|retry, cx| {
         assert!(retry.begin());
         assert_eq!(retry.failed(PAUSES, cx, Again("second")), SECOND * 2);
         retry.over();
@@ -108,29 +108,29 @@ fn nothing_is_asked_amid_a_question_or_a_pause_and_pauses_grow_until_it_is_done(
 
 #[test]
 fn there_is_one_timer() {
-    let bench = Bench::new();
-    bench.act(|retry, cx| {
+    let fixture = Fixture::new();
+    fixture.act(|retry, cx| {
         retry.pause(cx, SECOND, Again("replaced"));
         retry.pause(cx, SECOND * 2, Again("set"));
         retry.pause_once(cx, SECOND, Again("too many"));
     });
-    assert_eq!(bench.heard_after(SECOND * 3), ["set"]);
-    bench.act(|retry, cx| {
+    assert_eq!(fixture.heard_after(SECOND * 3), ["set"]);
+    fixture.act(|retry, cx| {
         retry.pause(cx, SECOND, Again("ended"));
         assert!(retry.begin_now(cx));
     });
-    assert!(bench.heard_after(SECOND * 3).is_empty());
+    assert!(fixture.heard_after(SECOND * 3).is_empty());
 }
 
 #[test]
 fn a_pause_in_sight_is_a_wait_with_a_reason() {
-    let bench = Bench::new();
-    bench.act(|retry, cx| {
+    let fixture = Fixture::new();
+    fixture.act(|retry, cx| {
         retry.pause_in_sight(cx, ("shop", SECOND), "it is shut", || Again("open"))
     });
     let why = |it: &crate::host::Waits| it.iter().map(|wait| wait.why.to_string()).collect();
-    let reasons: Vec<String> = bench.universe.host.with_waits(why);
+    let reasons: Vec<String> = fixture.universe.host.with_waits(why);
     assert_eq!(reasons, ["it is shut"]);
-    assert_eq!(bench.heard_after(SECOND), ["open"]);
-    bench.act(|retry, _| assert!(retry.is_idle()));
+    assert_eq!(fixture.heard_after(SECOND), ["open"]);
+    fixture.act(|retry, _| assert!(retry.is_idle()));
 }

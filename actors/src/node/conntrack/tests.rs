@@ -16,13 +16,13 @@ const TEN_SECONDS: Duration = Duration::from_secs(10);
 const IPV4: Families = Families { ipv4: true, ipv6: false };
 const IPV6: Families = Families { ipv4: false, ipv6: true };
 
-struct Bench {
+struct Fixture {
     universe: Universe,
     kernel: Rc<FakeKernel>,
     conntrack: Ref<ConntrackMsg>,
 }
 
-impl Bench {
+impl Fixture {
     fn new(fixed: Option<Duration>) -> Self {
         let universe = Universe::default();
         let kernel = FakeKernel::new();
@@ -32,10 +32,10 @@ impl Bench {
     }
 
     fn begun(fixed: Option<Duration>) -> Self {
-        let bench = Self::new(fixed);
-        bench.conntrack.tell(ConntrackMsg::Begin).unwrap();
-        bench.universe.settle();
-        bench
+        let fixture = Self::new(fixed);
+        fixture.conntrack.tell(ConntrackMsg::Begin).unwrap();
+        fixture.universe.settle();
+        fixture
     }
 
     fn found(&self, seen: u64, deleted: u64) {
@@ -89,20 +89,20 @@ impl Bench {
 
 #[test]
 fn nothing_is_collected_before_restore_is_over() {
-    let bench = Bench::new(None);
-    bench.universe.advance(FIVE_MINUTES * 100);
-    assert_eq!(bench.kernel.pending(), 0);
+    let fixture = Fixture::new(None);
+    fixture.universe.advance(FIVE_MINUTES * 100);
+    assert_eq!(fixture.kernel.pending(), 0);
 }
 
 #[test]
 fn rounds_follow_what_they_find() {
-    let bench = Bench::begun(None);
-    assert_eq!(bench.until_next(), FIVE_MINUTES);
-    bench.found(1000, 500);
-    assert_eq!(bench.until_next(), FIVE_MINUTES / 2);
-    bench.found(500, 0);
-    assert_eq!(bench.until_next(), FIVE_MINUTES / 2 * 3 / 2);
-    let status = bench.status();
+    let fixture = Fixture::begun(None);
+    assert_eq!(fixture.until_next(), FIVE_MINUTES);
+    fixture.found(1000, 500);
+    assert_eq!(fixture.until_next(), FIVE_MINUTES / 2);
+    fixture.found(500, 0);
+    assert_eq!(fixture.until_next(), FIVE_MINUTES / 2 * 3 / 2);
+    let status = fixture.status();
     assert_eq!((status.rounds, status.connections), (2, Swept { seen: 500, deleted: 0 }));
     assert_eq!((status.deleted_total, status.translations_deleted_total), (500, 1000));
 }
@@ -110,103 +110,103 @@ fn rounds_follow_what_they_find() {
 #[test]
 fn a_fixed_interval_stays_and_zero_is_none() {
     let minute = Duration::from_secs(60);
-    let bench = Bench::begun(Some(minute));
+    let fixture = Fixture::begun(Some(minute));
     for _ in 0..3 {
-        assert_eq!(bench.until_next(), minute);
-        bench.found(10, 10);
+        assert_eq!(fixture.until_next(), minute);
+        fixture.found(10, 10);
     }
-    assert_eq!(Bench::begun(Some(Duration::ZERO)).until_next(), FIVE_MINUTES);
+    assert_eq!(Fixture::begun(Some(Duration::ZERO)).until_next(), FIVE_MINUTES);
 }
 
 #[test]
 fn one_round_at_a_time_also_if_told_twice_to_begin() {
-    let bench = Bench::begun(None);
-    bench.conntrack.tell(ConntrackMsg::Begin).unwrap();
-    bench.universe.advance(FIVE_MINUTES);
-    assert_eq!(bench.kernel.pending(), 1);
+    let fixture = Fixture::begun(None);
+    fixture.conntrack.tell(ConntrackMsg::Begin).unwrap();
+    fixture.universe.advance(FIVE_MINUTES);
+    assert_eq!(fixture.kernel.pending(), 1);
 }
 
 #[test]
 fn a_failed_round_is_shown_and_the_next_one_comes() {
-    let bench = Bench::begun(None);
-    bench.until_next();
-    bench.kernel.fail();
-    bench.universe.settle();
-    assert_eq!(bench.status().last_error, Some(FakeKernel::error().to_string()));
-    assert_eq!(bench.until_next(), FIVE_MINUTES);
-    bench.found(1, 0);
-    assert_eq!(bench.status().last_error, None);
+    let fixture = Fixture::begun(None);
+    fixture.until_next();
+    fixture.kernel.fail();
+    fixture.universe.settle();
+    assert_eq!(fixture.status().last_error, Some(FakeKernel::error().to_string()));
+    assert_eq!(fixture.until_next(), FIVE_MINUTES);
+    fixture.found(1, 0);
+    assert_eq!(fixture.status().last_error, None);
 }
 
 #[test]
 fn a_silent_kernel_and_a_crash_do_not_end_it() {
-    let bench = Bench::begun(None);
-    bench.until_next();
-    bench.universe.advance(FIVE_MINUTES);
-    assert!(bench.status().last_error.is_some_and(|error| error.contains("deadline")));
-    bench.crash();
-    bench.universe.advance(FIVE_MINUTES);
-    assert_eq!(bench.kernel.pending(), 2);
+    let fixture = Fixture::begun(None);
+    fixture.until_next();
+    fixture.universe.advance(FIVE_MINUTES);
+    assert!(fixture.status().last_error.is_some_and(|error| error.contains("deadline")));
+    fixture.crash();
+    fixture.universe.advance(FIVE_MINUTES);
+    assert_eq!(fixture.kernel.pending(), 2);
 }
 
 #[test]
 fn a_full_table_has_its_family_swept_at_once() {
     for families in [IPV4, IPV6] {
-        let bench = Bench::begun(None);
-        bench.universe.advance(TEN_SECONDS / 2);
-        bench.full(families);
-        assert_eq!(bench.until_next(), Duration::ZERO);
-        bench.found_in(families, 1000, 500);
-        let status = bench.status();
+        let fixture = Fixture::begun(None);
+        fixture.universe.advance(TEN_SECONDS / 2);
+        fixture.full(families);
+        assert_eq!(fixture.until_next(), Duration::ZERO);
+        fixture.found_in(families, 1000, 500);
+        let status = fixture.status();
         assert_eq!((status.rounds, status.rounds_by_signal), (1, 1));
         assert_eq!(status.interval, FIVE_MINUTES, "one family says nothing of both");
         assert_eq!(status.connections, Swept::default());
-        assert_eq!(bench.until_next(), FIVE_MINUTES - TEN_SECONDS / 2);
-        bench.found(1, 0);
-        assert_eq!(bench.status().rounds_by_signal, 1);
+        assert_eq!(fixture.until_next(), FIVE_MINUTES - TEN_SECONDS / 2);
+        fixture.found(1, 0);
+        assert_eq!(fixture.status().rounds_by_signal, 1);
     }
 }
 
 #[test]
 fn signals_wait_until_a_while_after_the_round_before_and_merge() {
-    let bench = Bench::begun(None);
-    bench.full(IPV4);
-    assert_eq!(bench.kernel.pending(), 1);
+    let fixture = Fixture::begun(None);
+    fixture.full(IPV4);
+    assert_eq!(fixture.kernel.pending(), 1);
     // What comes during a round is not answered by it.
-    bench.full(IPV4);
-    assert_eq!(bench.kernel.pending(), 1);
-    bench.universe.advance(TEN_SECONDS * 2);
-    bench.found_in(IPV4, 1, 1);
-    bench.universe.advance(TEN_SECONDS / 2);
-    bench.full(IPV4);
-    bench.full(IPV6);
-    assert_eq!(bench.until_next(), TEN_SECONDS / 2);
-    bench.found(1, 0);
-    let status = bench.status();
+    fixture.full(IPV4);
+    assert_eq!(fixture.kernel.pending(), 1);
+    fixture.universe.advance(TEN_SECONDS * 2);
+    fixture.found_in(IPV4, 1, 1);
+    fixture.universe.advance(TEN_SECONDS / 2);
+    fixture.full(IPV4);
+    fixture.full(IPV6);
+    assert_eq!(fixture.until_next(), TEN_SECONDS / 2);
+    fixture.found(1, 0);
+    let status = fixture.status();
     assert_eq!((status.rounds, status.rounds_by_signal), (2, 2));
     let ipv4 = Signals { received: 2, coalesced: 1 };
     let ipv6 = Signals { received: 1, coalesced: 0 };
     assert_eq!(status.translations_full, FullSignals { ipv4, ipv6 });
     assert_eq!(status.connections_full, FullSignals::default());
     // Both together are a round of all families.
-    assert_eq!(bench.until_next(), status.interval);
+    assert_eq!(fixture.until_next(), status.interval);
 }
 
 /// Has IPv4 be full again and again, where each round removes so many of a hundred; how many rounds there
 /// are until one is over all families.
-fn rounds_until_all(bench: &Bench, deleted: u64) -> u64 {
-    let start = bench.universe.host.now();
+fn rounds_until_all(fixture: &Fixture, deleted: u64) -> u64 {
+    let start = fixture.universe.host.now();
     for rounds in 1..100 {
-        bench.full(IPV4);
-        bench.until_next();
-        let ops = bench.kernel.answer(|_| KernelOutcome::Collected {
+        fixture.full(IPV4);
+        fixture.until_next();
+        let ops = fixture.kernel.answer(|_| KernelOutcome::Collected {
             connections: Swept { seen: 100, deleted },
             translations: Swept::default(),
             fill: 0,
         });
-        bench.universe.settle();
+        fixture.universe.settle();
         if ops == [KernelOp::CollectConntrack(Families::DUAL)] {
-            assert_eq!(bench.universe.host.now().since(start), FIVE_MINUTES);
+            assert_eq!(fixture.universe.host.now().since(start), FIVE_MINUTES);
             return rounds;
         }
         assert_eq!(ops, [KernelOp::CollectConntrack(IPV4)]);
@@ -216,86 +216,86 @@ fn rounds_until_all(bench: &Bench, deleted: u64) -> u64 {
 
 #[test]
 fn a_family_that_is_full_again_and_again_keeps_none_from_its_round() {
-    let bench = Bench::begun(None);
-    assert_eq!(rounds_until_all(&bench, 10), 31);
-    assert_eq!(bench.status().rounds_by_signal, 30);
+    let fixture = Fixture::begun(None);
+    assert_eq!(rounds_until_all(&fixture, 10), 31);
+    assert_eq!(fixture.status().rounds_by_signal, 30);
 }
 
 #[test]
 fn what_is_full_of_what_lives_is_swept_ever_more_rarely() {
-    let bench = Bench::begun(None);
+    let fixture = Fixture::begun(None);
     // At once, then after 20, 40 and 80 seconds, then the regular one.
-    assert_eq!(rounds_until_all(&bench, 0), 5);
+    assert_eq!(rounds_until_all(&fixture, 0), 5);
     // After that they come soon again.
-    bench.full(IPV4);
-    assert_eq!(bench.until_next(), TEN_SECONDS);
+    fixture.full(IPV4);
+    assert_eq!(fixture.until_next(), TEN_SECONDS);
 }
 
 #[test]
 fn a_fixed_interval_may_be_shorter_than_signals_wait() {
     let second = Duration::from_secs(1);
-    let bench = Bench::begun(Some(second));
-    assert_eq!(bench.until_next(), second);
-    bench.found(1, 0);
-    bench.full(IPV4);
-    assert_eq!(bench.until_next(), second);
-    bench.found(1, 0);
-    assert_eq!(bench.status().rounds_by_signal, 0);
+    let fixture = Fixture::begun(Some(second));
+    assert_eq!(fixture.until_next(), second);
+    fixture.found(1, 0);
+    fixture.full(IPV4);
+    assert_eq!(fixture.until_next(), second);
+    fixture.found(1, 0);
+    assert_eq!(fixture.status().rounds_by_signal, 0);
 }
 
 #[test]
 fn a_table_that_is_full_before_restore_is_over_is_swept_then() {
-    let bench = Bench::new(None);
-    bench.full(IPV6);
-    bench.universe.advance(FIVE_MINUTES);
-    assert_eq!(bench.kernel.pending(), 0);
-    bench.conntrack.tell(ConntrackMsg::Begin).unwrap();
-    bench.universe.settle();
-    assert_eq!(bench.until_next(), Duration::ZERO);
-    bench.found_in(IPV6, 1, 0);
+    let fixture = Fixture::new(None);
+    fixture.full(IPV6);
+    fixture.universe.advance(FIVE_MINUTES);
+    assert_eq!(fixture.kernel.pending(), 0);
+    fixture.conntrack.tell(ConntrackMsg::Begin).unwrap();
+    fixture.universe.settle();
+    assert_eq!(fixture.until_next(), Duration::ZERO);
+    fixture.found_in(IPV6, 1, 0);
 }
 
 #[test]
 fn a_crash_loses_neither_a_signal_nor_a_round() {
-    let bench = Bench::begun(None);
+    let fixture = Fixture::begun(None);
     // One that waits for the next round.
-    bench.full(IPV4);
-    bench.found_in(IPV4, 1, 1);
-    bench.full(IPV4);
-    bench.crash();
-    assert_eq!(bench.until_next(), TEN_SECONDS);
+    fixture.full(IPV4);
+    fixture.found_in(IPV4, 1, 1);
+    fixture.full(IPV4);
+    fixture.crash();
+    assert_eq!(fixture.until_next(), TEN_SECONDS);
     // And one whose round nobody hears of.
-    bench.crash();
-    bench.found_in(IPV4, 1, 1);
-    assert_eq!(bench.until_next(), TEN_SECONDS);
-    bench.found_in(IPV4, 1, 1);
+    fixture.crash();
+    fixture.found_in(IPV4, 1, 1);
+    assert_eq!(fixture.until_next(), TEN_SECONDS);
+    fixture.found_in(IPV4, 1, 1);
     let ipv4 = Signals { received: 2, coalesced: 0 };
-    assert_eq!(bench.status().translations_full, FullSignals { ipv4, ..FullSignals::default() });
+    assert_eq!(fixture.status().translations_full, FullSignals { ipv4, ..FullSignals::default() });
     // The regular one, too.
-    bench.until_next();
-    bench.crash();
-    bench.found(1, 1);
-    assert_eq!(bench.until_next(), TEN_SECONDS);
+    fixture.until_next();
+    fixture.crash();
+    fixture.found(1, 1);
+    assert_eq!(fixture.until_next(), TEN_SECONDS);
 }
 
 #[test]
 fn a_failed_round_is_not_repeated_for_the_signal() {
-    let bench = Bench::begun(None);
-    bench.full(IPV4);
-    bench.kernel.fail();
-    bench.universe.settle();
-    assert_eq!(bench.until_next(), FIVE_MINUTES);
-    bench.found(1, 0);
+    let fixture = Fixture::begun(None);
+    fixture.full(IPV4);
+    fixture.kernel.fail();
+    fixture.universe.settle();
+    assert_eq!(fixture.until_next(), FIVE_MINUTES);
+    fixture.found(1, 0);
 }
 
 #[test]
 fn rounds_that_find_nothing_dead_come_later_but_not_where_a_table_is_nearly_full() {
-    let bench = Bench::begun(None);
-    bench.until_next();
-    bench.found(100, 0);
-    let interval = || bench.status().interval;
+    let fixture = Fixture::begun(None);
+    fixture.until_next();
+    fixture.found(100, 0);
+    let interval = || fixture.status().interval;
     assert!(interval() > FIVE_MINUTES);
-    bench.until_next();
-    bench.found_at(80, Families::DUAL, 100, 0);
+    fixture.until_next();
+    fixture.found_at(80, Families::DUAL, 100, 0);
     assert_eq!(interval(), FIVE_MINUTES);
 }

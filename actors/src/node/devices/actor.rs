@@ -99,21 +99,21 @@ impl Devices {
         }
     }
 
-    /// Takes the next step towards what is wanted.
+    /// Takes the next step towards what is desired.
     fn proceed(&mut self, cx: &mut Cx<'_, Self>) {
         if !self.work.is_idle() {
             return;
         }
-        let Some(wanted) = self.wanted() else { return };
-        self.tell_passed_over(&wanted);
+        let Some(desired) = self.desired() else { return };
+        self.tell_passed_over(&desired);
         let Some(present) = &self.present else {
             self.work.asked();
             let reply = cx.expect("kernel", PATIENCE, "the node's devices", DevicesAnswer::Read);
             return self.kernel.submit(KernelJob::new(vec![KernelOp::ReadDevices]), reply);
         };
-        let mut ops = steps(present, &wanted, &self.settings.unmasqueraded);
+        let mut ops = steps(present, &desired, &self.settings.unmasqueraded);
         ops.retain(|op| {
-            let device = device_of(op, present, &wanted);
+            let device = device_of(op, present, &desired);
             device.is_none_or(|device| !self.left_out.contains(&device))
         });
         if ops.is_empty() {
@@ -141,21 +141,22 @@ impl Devices {
         }
     }
 
-    fn wanted(&self) -> Option<DesiredDevices> {
+    fn desired(&self) -> Option<DesiredDevices> {
         let links = self.state.links.clone()?;
         Some(self.settings.choose(&links))
     }
 
-    fn tell_passed_over(&mut self, wanted: &DesiredDevices) {
+    fn tell_passed_over(&mut self, desired: &DesiredDevices) {
         let said = &mut self.state.said;
-        if *said == wanted.passed_over {
+        if *said == desired.passed_over {
             return;
         }
-        for (device, why) in wanted.passed_over.iter().filter(|(name, _)| !said.contains_key(*name))
+        for (device, why) in
+            desired.passed_over.iter().filter(|(name, _)| !said.contains_key(*name))
         {
             tracing::warn!(device, why, "the interface leads out, and no programs run there");
         }
-        said.clone_from(&wanted.passed_over);
+        said.clone_from(&desired.passed_over);
     }
 
     fn read(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
@@ -222,7 +223,7 @@ impl Devices {
 
     /// The device that a step is about.
     fn device(&self, op: Option<&KernelOp>) -> Option<String> {
-        device_of(op?, self.present.as_ref()?, &self.wanted()?)
+        device_of(op?, self.present.as_ref()?, &self.desired()?)
     }
 
     /// The others do not wait for a device at which something fails. It may be half done: the kernel is
@@ -257,7 +258,7 @@ impl Devices {
             self.watch.sweep_later(cx, DevicesAnswer::Sweep);
         }
         self.subscribers.extend(subscriber);
-        if !self.work.is_idle() || self.wanted().is_none() {
+        if !self.work.is_idle() || self.desired().is_none() {
             return self.answer();
         }
         self.doubt();
@@ -288,22 +289,22 @@ impl Devices {
     }
 
     fn status(&self) -> DevicesStatus {
-        let wanted = self.wanted().unwrap_or_default();
+        let desired = self.desired().unwrap_or_default();
         let runs = |ifindex| {
             let links = self.present.as_ref().and_then(|present| present.links.get(ifindex));
             links.is_some_and(|links| links.state == HookState::Link)
         };
-        let devices = wanted.links.iter().map(|(ifindex, links)| DeviceStatus {
+        let devices = desired.links.iter().map(|(ifindex, links)| DeviceStatus {
             name: links.name.clone(),
             ifindex: *ifindex,
-            addresses: wanted.rows.get(ifindex).map(|row| row.addresses).unwrap_or_default(),
+            addresses: desired.rows.get(ifindex).map(|row| row.addresses).unwrap_or_default(),
             attached: runs(ifindex),
             trouble: self.state.troubles.get(&links.name).cloned(),
         });
         DevicesStatus {
             devices: devices.collect(),
-            missing: wanted.missing,
-            passed_over: wanted.passed_over,
+            missing: desired.missing,
+            passed_over: desired.passed_over,
             failing: self.failing.clone(),
             unmasqueraded: self.settings.unmasqueraded.clone(),
             mount: self.present.as_ref().and_then(|present| present.mount.clone()),

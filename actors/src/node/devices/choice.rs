@@ -35,7 +35,9 @@ impl Serialize for DevicePattern {
 
 /// A text that names no interface.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} names no interface: 1 to 15 bytes without / and space are wanted, or fewer and a +")]
+#[error(
+    "{0:?} names no interface: 1 to 15 bytes without / and space are expected, or fewer and a +"
+)]
 pub struct DevicePatternError(String);
 
 impl DevicePattern {
@@ -96,22 +98,22 @@ pub(super) struct DesiredDevices {
 impl DevicesSettings {
     /// Chooses the devices.
     pub(super) fn choose(&self, links: &BTreeMap<u32, Link>) -> DesiredDevices {
-        let mut wanted = DesiredDevices::default();
+        let mut desired = DesiredDevices::default();
         for link in links.values().filter(|link| self.leads_out(link)) {
             if link.mac.is_zero() {
-                wanted.passed_over.insert(link.name.clone(), NO_ETHERNET.to_owned());
+                desired.passed_over.insert(link.name.clone(), NO_ETHERNET.to_owned());
                 continue;
             }
             let (name, kind) = (link.name.clone(), DeviceKind::Native);
-            wanted.rows.insert(link.ifindex, self.row(link));
+            desired.rows.insert(link.ifindex, self.row(link));
             let links = DeviceLinks { name, kind, state: HookState::Link };
-            wanted.links.insert(link.ifindex, links);
+            desired.links.insert(link.ifindex, links);
         }
         let absent = |pattern: &&DevicePattern| {
             !pattern.begins && !links.values().any(|link| pattern.matches(&link.name))
         };
-        wanted.missing = self.patterns.iter().filter(absent).map(ToString::to_string).collect();
-        wanted
+        desired.missing = self.patterns.iter().filter(absent).map(ToString::to_string).collect();
+        desired
     }
 
     fn leads_out(&self, link: &Link) -> bool {

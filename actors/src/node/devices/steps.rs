@@ -14,11 +14,11 @@ use crate::{
 /// What the programs at the cgroup are called among devices.
 const SOCKETS: &str = "sockets";
 
-/// Steps from what there is to what is wanted: what a program reads comes before the program, and
+/// Steps from what there is to what is desired: what a program reads comes before the program, and
 /// goes after it.
 pub(super) fn steps(
     present: &DeviceTables,
-    wanted: &DesiredDevices,
+    desired: &DesiredDevices,
     unmasqueraded: &BTreeSet<IpNet>,
 ) -> Vec<KernelOp> {
     let mut ops = Vec::new();
@@ -27,28 +27,28 @@ pub(super) fn steps(
         ops.push(KernelOp::PutUnmasqueraded(missing));
     }
     let is_row = |ifindex, row| present.rows.get(ifindex) == Some(row);
-    let rows = wanted.rows.iter().filter(|(ifindex, row)| !is_row(ifindex, row));
+    let rows = desired.rows.iter().filter(|(ifindex, row)| !is_row(ifindex, row));
     ops.extend(rows.map(|(&ifindex, &row)| KernelOp::PutDevice { ifindex, row }));
     let runs = |ifindex, links: &DeviceLinks| present.links.get(ifindex) == Some(links);
-    let links = wanted.links.iter().filter(|(ifindex, links)| !runs(ifindex, links));
+    let links = desired.links.iter().filter(|(ifindex, links)| !runs(ifindex, links));
     ops.extend(links.map(|(&ifindex, links)| KernelOp::AttachDevice {
         ifindex,
         name: links.name.clone(),
         kind: links.kind,
     }));
     let others = present.links.iter().filter(|(_, links)| links.kind == DeviceKind::Native);
-    let surplus = others.filter(|(ifindex, _)| !wanted.links.contains_key(ifindex));
+    let surplus = others.filter(|(ifindex, _)| !desired.links.contains_key(ifindex));
     // The owner of the ways to other nodes may just be giving a new device of tunnels programs.
     let gone = present.gone.iter().filter(|name| *name != OVERLAY);
     let surplus = surplus.map(|(_, links)| &links.name).chain(gone);
     // Who has that name now was attached in place of who had it before.
-    let has_name = |name: &String| wanted.links.values().any(|links| links.name == *name);
+    let has_name = |name: &String| desired.links.values().any(|links| links.name == *name);
     let surplus = surplus.filter(|name| !has_name(name)).cloned();
     ops.extend(surplus.map(|name| KernelOp::DetachDevice { name }));
     if present.sockets.is_some() {
         ops.push(KernelOp::AttachSockets);
     }
-    let surplus = present.rows.keys().filter(|ifindex| !wanted.rows.contains_key(ifindex));
+    let surplus = present.rows.keys().filter(|ifindex| !desired.rows.contains_key(ifindex));
     let surplus = surplus.filter(|_| !mutated(Mutant::DeviceRowLeft));
     ops.extend(surplus.map(|&ifindex| KernelOp::DeleteDevice { ifindex }));
     let surplus: Vec<_> = present.unmasqueraded.difference(unmasqueraded).copied().collect();
@@ -62,11 +62,11 @@ pub(super) fn steps(
 pub(super) fn device_of(
     op: &KernelOp,
     present: &DeviceTables,
-    wanted: &DesiredDevices,
+    desired: &DesiredDevices,
 ) -> Option<String> {
     match op {
         KernelOp::PutDevice { ifindex, .. } | KernelOp::DeleteDevice { ifindex } => {
-            let links = wanted.links.get(ifindex).or_else(|| present.links.get(ifindex));
+            let links = desired.links.get(ifindex).or_else(|| present.links.get(ifindex));
             Some(links.map_or_else(|| format!("interface {ifindex}"), |links| links.name.clone()))
         }
         KernelOp::AttachDevice { name, .. } | KernelOp::DetachDevice { name } => Some(name.clone()),

@@ -79,7 +79,7 @@ impl Snapshot {
         self.endpoints.iter().filter(|endpoint| endpoint.lives())
     }
 
-    /// Endpoints for which the datapath does what is wanted.
+    /// Endpoints for which the datapath does what is desired.
     pub(super) fn ready(&self) -> impl Iterator<Item = &EndpointFacts> {
         self.endpoints.iter().filter(|endpoint| endpoint.state == State::Ready && !endpoint.failing)
     }

@@ -26,9 +26,9 @@ use ipnet::IpNet;
 
 use super::{
     NodeMsg, NodeSettings, NodeStatus,
-    answers::{NodeAnswer, Told},
+    answers::{NodeAnswer, Reported},
+    desired::steps,
     sweep::Sweep,
-    wanted::steps,
 };
 use crate::{
     host::{AskError, Behaviour, Cx, Lent, Pauses, Ref, Reply, Retry, Survives},
@@ -193,7 +193,7 @@ impl Node {
         }
     }
 
-    /// Takes the next step towards what is wanted: rows, then what the ipcache lacks, then what
+    /// Takes the next step towards what is desired: rows, then what the ipcache lacks, then what
     /// it has too much.
     fn proceed(&mut self, cx: &mut Cx<'_, Self>) {
         let state = &mut *self.state;
@@ -206,23 +206,29 @@ impl Node {
             let reply = cx.expect("kernel", PATIENCE, why, NodeAnswer::Written);
             return self.kernel.submit(KernelJob::new(ops), reply);
         }
-        let wanted = self.settings.entries(&state.addresses);
+        let desired = self.settings.entries(&state.addresses);
         let surplus: Vec<_> =
-            state.mapped.keys().filter(|prefix| !wanted.contains_key(prefix)).copied().collect();
-        let mut missing = wanted;
+            state.mapped.keys().filter(|prefix| !desired.contains_key(prefix)).copied().collect();
+        let mut missing = desired;
         missing.retain(|prefix, entry| state.mapped.get(prefix) != Some(&Some(*entry)));
         if !missing.is_empty() {
             state.mapped.extend(missing.keys().map(|&prefix| (prefix, None)));
             let entries = missing.iter().map(|(&prefix, &entry)| (prefix, entry)).collect();
             let upsert = |reply| IpcacheMsg::Upsert { entries, reply };
-            let told = |answer| NodeAnswer::Mapped(Told::There(missing), answer);
-            cx.ask(&self.subscribers.ipcache, PATIENCE, "the host's identities", upsert, told);
+            let reported = |answer| NodeAnswer::Mapped(Reported::There(missing), answer);
+            cx.ask(&self.subscribers.ipcache, PATIENCE, "the host's identities", upsert, reported);
         } else if !surplus.is_empty() {
             state.mapped.extend(surplus.iter().map(|&prefix| (prefix, None)));
             let (prefixes, source) = (surplus.clone(), Source::Node);
             let remove = |reply| IpcacheMsg::Remove { prefixes, source, reply };
-            let told = |answer| NodeAnswer::Mapped(Told::Gone(surplus), answer);
-            cx.ask(&self.subscribers.ipcache, PATIENCE, "addresses that are gone", remove, told);
+            let reported = |answer| NodeAnswer::Mapped(Reported::Gone(surplus), answer);
+            cx.ask(
+                &self.subscribers.ipcache,
+                PATIENCE,
+                "addresses that are gone",
+                remove,
+                reported,
+            );
         } else {
             self.finish(Ok(()), cx);
         }
@@ -255,17 +261,17 @@ impl Node {
     /// to it again.
     fn mapped(
         &mut self,
-        told: Told,
+        reported: Reported,
         answer: Result<Result<(), KernelError>, AskError>,
         cx: &mut Cx<'_, Self>,
     ) {
         let mapped = &mut self.state.mapped;
-        match told {
+        match reported {
             _ if answer.is_err() => {}
-            Told::There(entries) => {
+            Reported::There(entries) => {
                 mapped.extend(entries.into_iter().map(|(at, it)| (at, Some(it))))
             }
-            Told::Gone(prefixes) => mapped.retain(|prefix, _| !prefixes.contains(prefix)),
+            Reported::Gone(prefixes) => mapped.retain(|prefix, _| !prefixes.contains(prefix)),
         }
         match answer {
             Ok(Ok(())) => self.proceed(cx),
@@ -341,7 +347,7 @@ impl Behaviour for Node {
             NodeAnswer::Look => self.look(cx),
             NodeAnswer::Looked(done) => self.looked(done, cx),
             NodeAnswer::Written(done) => self.written(done, cx),
-            NodeAnswer::Mapped(told, answer) => self.mapped(told, answer, cx),
+            NodeAnswer::Mapped(reported, answer) => self.mapped(reported, answer, cx),
             NodeAnswer::Page(done) => self.page(done, cx),
             NodeAnswer::Mended(done) => {
                 if let Ok(KernelDone { failed: Some((_, error)), .. }) = done {

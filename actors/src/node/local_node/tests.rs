@@ -33,7 +33,7 @@ const HOST: LxcRow = LxcRow {
     parent_ifindex: 0,
 };
 
-struct Bench {
+struct Fixture {
     universe: Universe,
     kernel: Rc<FakeKernel>,
     /// Where the ipcache writes.
@@ -42,7 +42,7 @@ struct Bench {
     node: Ref<NodeMsg>,
 }
 
-impl Bench {
+impl Fixture {
     fn new(families: Families, lxc: &[(&str, LxcRow)]) -> Self {
         let universe = Universe::default();
         let (kernel, map) = (FakeKernel::new(), FakeKernel::new());
@@ -157,155 +157,155 @@ const IPV4: Families = Families { ipv4: true, ipv6: false };
 
 #[test]
 fn the_host_s_addresses_are_in_before_the_answer() {
-    let bench = Bench::new(Families::DUAL, &[]);
-    let mut synced = bench.sync();
-    bench.links(&[LO, ETH, POD]);
-    assert_eq!(bench.rows_written(), [put("192.0.2.7"), put("2001:db8::7")]);
+    let fixture = Fixture::new(Families::DUAL, &[]);
+    let mut synced = fixture.sync();
+    fixture.links(&[LO, ETH, POD]);
+    assert_eq!(fixture.rows_written(), [put("192.0.2.7"), put("2001:db8::7")]);
     assert_eq!(synced.now(), None);
     let expected =
         ["0.0.0.0/0 9", "10.0.0.1/32 1", "192.0.2.7/32 1", "::/0 10", "2001:db8::7/128 1"];
-    assert_eq!(bench.mapped(), expected);
+    assert_eq!(fixture.mapped(), expected);
     assert_eq!(synced.now(), Some(Ok(())));
 }
 
 #[test]
 fn with_one_family_the_world_is_one_and_the_other_family_is_not_there() {
-    let bench = Bench::new(IPV4, &[]);
-    bench.sync();
-    bench.links(&[ETH]);
-    assert_eq!(bench.rows_written(), [put("192.0.2.7")]);
-    assert_eq!(bench.mapped(), ["0.0.0.0/0 2", "10.0.0.1/32 1", "192.0.2.7/32 1"]);
+    let fixture = Fixture::new(IPV4, &[]);
+    fixture.sync();
+    fixture.links(&[ETH]);
+    assert_eq!(fixture.rows_written(), [put("192.0.2.7")]);
+    assert_eq!(fixture.mapped(), ["0.0.0.0/0 2", "10.0.0.1/32 1", "192.0.2.7/32 1"]);
 }
 
 #[test]
 fn what_the_kernel_has_from_before_is_not_written_again() {
     let pod = LxcRow { endpoint: 42, flags: 0, ..HOST };
-    let bench = Bench::new(IPV4, &[("192.0.2.7", HOST), ("10.0.0.9", pod)]);
-    let mut synced = bench.sync();
-    bench.links(&[ETH]);
-    assert_eq!(bench.kernel.pending(), 0);
-    bench.mapped();
+    let fixture = Fixture::new(IPV4, &[("192.0.2.7", HOST), ("10.0.0.9", pod)]);
+    let mut synced = fixture.sync();
+    fixture.links(&[ETH]);
+    assert_eq!(fixture.kernel.pending(), 0);
+    fixture.mapped();
     assert_eq!(synced.now(), Some(Ok(())));
-    bench.universe.advance(MINUTE);
-    bench.links(&[ETH]);
-    assert_eq!((bench.kernel.pending(), bench.map.pending()), (0, 0));
+    fixture.universe.advance(MINUTE);
+    fixture.links(&[ETH]);
+    assert_eq!((fixture.kernel.pending(), fixture.map.pending()), (0, 0));
 }
 
 #[test]
 fn addresses_that_went_are_removed_and_pods_are_left_alone() {
     let pod = LxcRow { endpoint: 42, flags: 0, ..HOST };
-    let bench = Bench::new(IPV4, &[("192.0.2.6", HOST), ("10.0.0.9", pod)]);
-    bench.sync();
-    bench.links(&[ETH]);
-    assert_eq!(bench.rows_written(), [put("192.0.2.7"), delete("192.0.2.6")]);
-    bench.mapped();
-    bench.universe.advance(MINUTE);
-    bench.links(&[("eth0", &["192.0.2.8/24"])]);
-    assert_eq!(bench.rows_written(), [put("192.0.2.8"), delete("192.0.2.7")]);
-    assert_eq!(bench.mapped(), ["0.0.0.0/0 2", "10.0.0.1/32 1", "192.0.2.8/32 1"]);
+    let fixture = Fixture::new(IPV4, &[("192.0.2.6", HOST), ("10.0.0.9", pod)]);
+    fixture.sync();
+    fixture.links(&[ETH]);
+    assert_eq!(fixture.rows_written(), [put("192.0.2.7"), delete("192.0.2.6")]);
+    fixture.mapped();
+    fixture.universe.advance(MINUTE);
+    fixture.links(&[("eth0", &["192.0.2.8/24"])]);
+    assert_eq!(fixture.rows_written(), [put("192.0.2.8"), delete("192.0.2.7")]);
+    assert_eq!(fixture.mapped(), ["0.0.0.0/0 2", "10.0.0.1/32 1", "192.0.2.8/32 1"]);
 }
 
 #[test]
 fn a_failure_keeps_the_question_and_is_tried_again_soon() {
-    let bench = Bench::new(IPV4, &[]);
-    let mut synced = bench.sync();
-    bench.kernel.fail();
-    bench.universe.advance(Duration::from_secs(1));
-    bench.links(&[ETH]);
-    bench.kernel.fail();
-    bench.universe.advance(Duration::from_secs(2));
-    bench.links(&[ETH]);
-    assert_eq!(bench.rows_written(), [put("192.0.2.7")]);
+    let fixture = Fixture::new(IPV4, &[]);
+    let mut synced = fixture.sync();
+    fixture.kernel.fail();
+    fixture.universe.advance(Duration::from_secs(1));
+    fixture.links(&[ETH]);
+    fixture.kernel.fail();
+    fixture.universe.advance(Duration::from_secs(2));
+    fixture.links(&[ETH]);
+    assert_eq!(fixture.rows_written(), [put("192.0.2.7")]);
     assert_eq!(synced.now(), None);
-    bench.mapped();
+    fixture.mapped();
     assert_eq!(synced.now(), Some(Ok(())));
 }
 
 #[test]
 fn a_failing_ipcache_is_reported_and_not_told_twice() {
-    let bench = Bench::new(IPV4, &[]);
-    let mut synced = bench.sync();
-    bench.links(&[]);
-    bench.map.fail();
-    bench.universe.settle();
-    let mut status = bench.universe.host.ask(&bench.node, MINUTE, "status", NodeMsg::Show);
-    bench.universe.settle();
+    let fixture = Fixture::new(IPV4, &[]);
+    let mut synced = fixture.sync();
+    fixture.links(&[]);
+    fixture.map.fail();
+    fixture.universe.settle();
+    let mut status = fixture.universe.host.ask(&fixture.node, MINUTE, "status", NodeMsg::Show);
+    fixture.universe.settle();
     let status = status.now().unwrap().unwrap();
     assert_eq!(status.last_error, Some(FakeKernel::error().to_string()));
     assert_eq!(synced.now(), None);
-    bench.universe.advance(Duration::from_secs(1));
-    assert_eq!(bench.mapped(), ["0.0.0.0/0 2", "10.0.0.1/32 1"]);
-    bench.links(&[]);
+    fixture.universe.advance(Duration::from_secs(1));
+    assert_eq!(fixture.mapped(), ["0.0.0.0/0 2", "10.0.0.1/32 1"]);
+    fixture.links(&[]);
     assert_eq!(synced.now(), Some(Ok(())));
 }
 
 #[test]
 fn two_questions_are_one_look() {
-    let bench = Bench::new(IPV4, &[]);
-    let mut both = [bench.sync(), bench.sync()];
-    assert_eq!(bench.kernel.pending(), 1);
-    bench.links(&[]);
-    bench.mapped();
+    let fixture = Fixture::new(IPV4, &[]);
+    let mut both = [fixture.sync(), fixture.sync()];
+    assert_eq!(fixture.kernel.pending(), 1);
+    fixture.links(&[]);
+    fixture.mapped();
     assert!(both.iter_mut().all(|answer| answer.now() == Some(Ok(()))));
 }
 
 #[test]
 fn a_crash_forgets_no_row_and_looks_again() {
-    let bench = Bench::new(IPV4, &[]);
-    bench.sync();
-    bench.links(&[ETH]);
-    bench.rows_written();
-    bench.mapped();
-    bench.node.tell(NodeMsg::Show(crash())).unwrap();
-    bench.universe.settle();
-    bench.links(&[]);
-    assert_eq!(bench.rows_written(), [delete("192.0.2.7")]);
-    assert_eq!(bench.mapped(), ["0.0.0.0/0 2", "10.0.0.1/32 1"]);
+    let fixture = Fixture::new(IPV4, &[]);
+    fixture.sync();
+    fixture.links(&[ETH]);
+    fixture.rows_written();
+    fixture.mapped();
+    fixture.node.tell(NodeMsg::Show(crash())).unwrap();
+    fixture.universe.settle();
+    fixture.links(&[]);
+    assert_eq!(fixture.rows_written(), [delete("192.0.2.7")]);
+    assert_eq!(fixture.mapped(), ["0.0.0.0/0 2", "10.0.0.1/32 1"]);
 }
 
 /// Who gives no answer may yet have done what it was told.
 #[test]
 fn what_was_done_without_an_answer_is_removed_when_it_is_no_more() {
-    let bench = Bench::new(IPV4, &[]);
-    bench.sync();
-    bench.links(&[ETH]);
-    bench.universe.advance(MINUTE);
-    assert_eq!(bench.rows_written(), [put("192.0.2.7")]);
-    bench.universe.advance(Duration::from_secs(1));
-    bench.links(&[]);
-    assert_eq!(bench.rows_written(), [delete("192.0.2.7")]);
-    bench.mapped();
-    bench.universe.advance(MINUTE);
-    bench.links(&[ETH]);
-    assert_eq!(bench.rows_written(), [put("192.0.2.7")]);
-    bench.universe.advance(MINUTE);
-    bench.mapped();
-    bench.universe.advance(Duration::from_secs(2));
-    bench.links(&[]);
-    assert_eq!(bench.rows_written(), [delete("192.0.2.7")]);
-    assert!(bench.map.pending() > 0, "it is to go");
-    bench.universe.advance(MINUTE);
-    assert_eq!(bench.mapped(), ["0.0.0.0/0 2", "10.0.0.1/32 1"]);
-    bench.universe.advance(Duration::from_secs(3));
-    bench.links(&[ETH]);
-    assert_eq!(bench.rows_written(), [put("192.0.2.7")]);
-    assert_eq!(bench.mapped(), ["0.0.0.0/0 2", "10.0.0.1/32 1", "192.0.2.7/32 1"]);
+    let fixture = Fixture::new(IPV4, &[]);
+    fixture.sync();
+    fixture.links(&[ETH]);
+    fixture.universe.advance(MINUTE);
+    assert_eq!(fixture.rows_written(), [put("192.0.2.7")]);
+    fixture.universe.advance(Duration::from_secs(1));
+    fixture.links(&[]);
+    assert_eq!(fixture.rows_written(), [delete("192.0.2.7")]);
+    fixture.mapped();
+    fixture.universe.advance(MINUTE);
+    fixture.links(&[ETH]);
+    assert_eq!(fixture.rows_written(), [put("192.0.2.7")]);
+    fixture.universe.advance(MINUTE);
+    fixture.mapped();
+    fixture.universe.advance(Duration::from_secs(2));
+    fixture.links(&[]);
+    assert_eq!(fixture.rows_written(), [delete("192.0.2.7")]);
+    assert!(fixture.map.pending() > 0, "it is to go");
+    fixture.universe.advance(MINUTE);
+    assert_eq!(fixture.mapped(), ["0.0.0.0/0 2", "10.0.0.1/32 1"]);
+    fixture.universe.advance(Duration::from_secs(3));
+    fixture.links(&[ETH]);
+    assert_eq!(fixture.rows_written(), [put("192.0.2.7")]);
+    assert_eq!(fixture.mapped(), ["0.0.0.0/0 2", "10.0.0.1/32 1", "192.0.2.7/32 1"]);
     // Once it is known nothing is done again.
-    bench.universe.advance(MINUTE);
-    bench.links(&[ETH]);
-    assert_eq!((bench.kernel.pending(), bench.map.pending()), (0, 0));
+    fixture.universe.advance(MINUTE);
+    fixture.links(&[ETH]);
+    assert_eq!((fixture.kernel.pending(), fixture.map.pending()), (0, 0));
 }
 
 #[test]
 fn what_the_ipcache_did_not_hear_is_told_again() {
-    let bench = Bench::new(IPV4, &[]);
-    let mut synced = bench.sync();
-    bench.links(&[]);
-    bench.ipcache.tell(IpcacheMsg::List(crash())).unwrap();
-    bench.universe.settle();
-    bench.mapped();
-    bench.universe.advance(Duration::from_secs(1));
-    bench.links(&[]);
+    let fixture = Fixture::new(IPV4, &[]);
+    let mut synced = fixture.sync();
+    fixture.links(&[]);
+    fixture.ipcache.tell(IpcacheMsg::List(crash())).unwrap();
+    fixture.universe.settle();
+    fixture.mapped();
+    fixture.universe.advance(Duration::from_secs(1));
+    fixture.links(&[]);
     assert_eq!(synced.now(), Some(Ok(())));
-    assert_eq!(bench.mapped(), ["0.0.0.0/0 2", "10.0.0.1/32 1"]);
+    assert_eq!(fixture.mapped(), ["0.0.0.0/0 2", "10.0.0.1/32 1"]);
 }

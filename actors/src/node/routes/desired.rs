@@ -24,13 +24,13 @@ pub(super) struct DesiredRoutes {
 }
 
 impl DesiredRoutes {
-    /// What is wanted where these nodes are known and that is there.
+    /// What is desired where these nodes are known and that is there.
     pub(super) fn of(
         settings: &RoutesSettings,
         nodes: &BTreeMap<NodeKey, Neighbour>,
         routing: &Routing,
     ) -> Self {
-        let mut wanted = Self::default();
+        let mut desired = Self::default();
         let ends = nodes.values().flat_map(|node| node.addresses.iter()).collect();
         for (prefix, claimants) in claims(settings, nodes) {
             let present = routing.routes.get(&prefix);
@@ -51,25 +51,25 @@ impl DesiredRoutes {
                     first.0,
                     names.join(" and ")
                 );
-                wanted.troubles.insert(prefix, why);
+                desired.troubles.insert(prefix, why);
             }
             if let Some(why) = intruder(settings, &ends, &prefix) {
                 let key = hops[0].0;
-                wanted.troubles.insert(prefix, format!("node {key} has it, but {why}"));
+                desired.troubles.insert(prefix, format!("node {key} has it, but {why}"));
                 continue;
             }
             match hops.swap_remove(0) {
-                (_, Ok(hop)) => drop(wanted.routes.insert(prefix, hop)),
+                (_, Ok(hop)) => drop(desired.routes.insert(prefix, hop)),
                 (_, Err(Why::NotYet)) => {}
                 (key, Err(Why::NoNeighbour(why))) if settings.skips() => {
-                    wanted.skipped.insert(prefix, format!("node {key}: {why}"));
+                    desired.skipped.insert(prefix, format!("node {key}: {why}"));
                 }
                 (key, Err(Why::NoNeighbour(why) | Why::NoAddress(why))) => {
-                    wanted.troubles.insert(prefix, format!("node {key}: {why}"));
+                    desired.troubles.insert(prefix, format!("node {key}: {why}"));
                 }
             }
         }
-        wanted
+        desired
     }
 }
 

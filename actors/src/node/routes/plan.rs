@@ -24,7 +24,7 @@ pub(super) struct Known<'a> {
     pub(super) refused: &'a BTreeMap<IpNet, String>,
 }
 
-/// The next steps towards what is wanted, and what is in the way.
+/// The next steps towards what is desired, and what is in the way.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) ops: Vec<KernelOp>,
@@ -41,7 +41,7 @@ struct Planner<'a> {
 }
 
 impl Plan {
-    /// The steps from what there is to what is wanted. After them another look may show more to be
+    /// The steps from what there is to what is desired. After them another look may show more to be
     /// done: numbers of devices are known when they were made.
     pub(super) fn of(settings: &RoutesSettings, known: Known<'_>, routing: &Routing) -> Self {
         let mut planner = Planner { settings, known, routing, plan: Self::default() };
@@ -123,8 +123,8 @@ impl Planner<'_> {
 
     fn routes(&mut self) {
         let Routing { routes, odd, .. } = self.routing;
-        let wanted = DesiredRoutes::of(self.settings, self.known.nodes, self.routing);
-        for (&prefix, &hop) in &wanted.routes {
+        let desired = DesiredRoutes::of(self.settings, self.known.nodes, self.routing);
+        for (&prefix, &hop) in &desired.routes {
             let present = routes.get(&prefix);
             let replaces = present.is_some() || odd.contains(&prefix);
             // Whoever has it may not be named yet.
@@ -138,14 +138,14 @@ impl Planner<'_> {
         let all = self.known.all || mutated(Mutant::RoutesPrunedEarly);
         for prefix in present.into_iter().filter(|_| all) {
             let stays =
-                wanted.routes.contains_key(&prefix) || wanted.troubles.contains_key(&prefix);
+                desired.routes.contains_key(&prefix) || desired.troubles.contains_key(&prefix);
             if !stays && !self.known.refused.contains_key(&prefix) {
                 self.step(RoutingOp::Unroute { prefix });
             }
         }
         let named = |(prefix, why): (IpNet, String)| (prefix.to_string(), why);
-        self.plan.troubles.extend(wanted.troubles.into_iter().map(named));
-        self.plan.skipped.extend(wanted.skipped.into_iter().map(named));
+        self.plan.troubles.extend(desired.troubles.into_iter().map(named));
+        self.plan.skipped.extend(desired.skipped.into_iter().map(named));
     }
 
     /// Moves the rule with which the kernel begins to where others' fit in before it. The new one is
@@ -235,10 +235,10 @@ impl Planner<'_> {
             return;
         };
         let Some(Link { addresses, .. }) = self.routing.links.get(&device.ifindex) else { return };
-        let wanted: Vec<IpNet> = self.settings.router.iter().map(IpNet::from).collect();
+        let desired: Vec<IpNet> = self.settings.router.iter().map(IpNet::from).collect();
         for &address in addresses {
             let is_local = matches!(address, IpNet::V6(net) if net.addr().is_unicast_link_local());
-            if !is_local && !wanted.contains(&address) {
+            if !is_local && !desired.contains(&address) {
                 self.step(RoutingOp::Unassign { ifindex: device.ifindex, address });
             }
         }

@@ -2,7 +2,7 @@
 
 mod changes;
 mod faults;
+mod fixture;
 mod local_rules;
 mod native;
-mod town;
 mod tunnel;

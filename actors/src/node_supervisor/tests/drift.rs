@@ -333,12 +333,12 @@ fn an_emptied_policy_comes_back_without_a_third_verdict() {
         let slot = slot_of(state);
         state.slots.get_mut(&slot).unwrap().clear();
     });
-    let wanted = whole.clone();
+    let expected = whole.clone();
     world.kernel.watch(move |state, op: &KernelOp| {
         let seen = state.policy_of(101).unwrap();
         // A packet meets one of the rows: that it is not there yet, or that it is.
-        let is_wanted = seen.iter().all(|(key, entry)| wanted.get(key) == Some(entry));
-        assert!(is_wanted, "after {op:?}: {seen:?}");
+        let is_expected = seen.iter().all(|(key, entry)| expected.get(key) == Some(entry));
+        assert!(is_expected, "after {op:?}: {seen:?}");
     });
     world.advance(SWEEP);
     assert_eq!(world.kernel.state().policy_of(101), Some(&whole));

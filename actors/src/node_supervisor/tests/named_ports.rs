@@ -141,13 +141,13 @@ fn a_restart_takes_no_named_port_away() {
         }
         let writes = world.kernel.writes().len();
         world.start();
-        let kept = before.clone();
+        let retained = before.clone();
         world.kernel.watch(move |state, op| {
             let policy = state.policy_of(101).unwrap();
             let has = |row: &(Direction, u32, u16)| {
                 policy.keys().any(|key| (key.direction, key.identity.0, key.port) == *row)
             };
-            assert!(kept.iter().all(has), "{op:?}");
+            assert!(retained.iter().all(has), "{op:?}");
         });
         world.settle();
         world.advance(Duration::from_secs(60));

@@ -247,11 +247,11 @@ impl Behaviour for Identities {
             IdentityMsg::Resolve { labels, before, reply } => {
                 self.ask(cx, Question::Labels { labels: Arc::new(labels), before, reply });
             }
-            IdentityMsg::Prefixes { wanted, reply } => {
-                self.ask(cx, Question::Prefixes { wanted, reply });
+            IdentityMsg::Prefixes { desired, reply } => {
+                self.ask(cx, Question::Prefixes { desired, reply });
             }
-            IdentityMsg::Adopt { wanted, reply } => {
-                self.ask(cx, Question::Adopt { wanted, reply });
+            IdentityMsg::Adopt { desired, reply } => {
+                self.ask(cx, Question::Adopt { desired, reply });
             }
             IdentityMsg::AllocateBy(allocator) => {
                 *self.allocator = Some(allocator);
@@ -320,12 +320,12 @@ fn allocate(
     before: Option<IdentityId>,
     reply: Reply<Result<Identity, IdentityError>>,
 ) {
-    let wanted = Arc::clone(&labels);
+    let desired = Arc::clone(&labels);
     cx.ask(
         allocator,
         ALLOCATE_PATIENCE,
         format!("the number of {labels} in the cluster"),
-        |reply| Numbering::Allocate { labels: wanted, before, reply },
+        |reply| Numbering::Allocate { labels: desired, before, reply },
         move |answer| IdentityAnswer::Allocated { labels, reply, answer },
     );
 }

@@ -26,7 +26,7 @@ pub(super) struct IdentityAllocations {
     pub(super) generation: u32,
     /// What became of the table since this agent wrote it; none before it did.
     pub(super) changes: Option<Changes>,
-    /// Numbers that the last wanted prefixes use.
+    /// Numbers that the last desired prefixes use.
     prefixes: BTreeSet<IdentityId>,
 }
 

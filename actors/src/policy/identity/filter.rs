@@ -206,8 +206,8 @@ mod tests {
         for (pattern, key) in patterns.iter().flat_map(|it| keys.clone().map(move |key| (it, key)))
         {
             let regex = Regex::new(&format!("^(?:{pattern})")).unwrap();
-            let wanted = regex.find(key).map(|found| found.end());
-            assert_eq!(Key::new(pattern).unwrap().length(key), wanted, "{pattern:?} on {key:?}");
+            let expected = regex.find(key).map(|found| found.end());
+            assert_eq!(Key::new(pattern).unwrap().length(key), expected, "{pattern:?} on {key:?}");
         }
         let is_plain = |text: &&&str| !matches!(Key::new(text).unwrap(), Key::Regex(_));
         assert!(patterns.iter().filter(is_plain).count() > DEFAULT.len() / 2);

@@ -18,9 +18,9 @@ pub struct Introduction {
 
 impl Introduction {
     /// Those of them that are kept: names of an identity that is not are not known either.
-    pub(crate) fn only(&mut self, kept: &BTreeSet<IdentityId>) {
+    pub(crate) fn only(&mut self, retained: &BTreeSet<IdentityId>) {
         let new = &self.identities;
-        self.named_ports.retain(|id, _| !new.contains_key(id) || kept.contains(id));
-        self.identities.retain(|id, _| kept.contains(id));
+        self.named_ports.retain(|id, _| !new.contains_key(id) || retained.contains(id));
+        self.identities.retain(|id, _| retained.contains(id));
     }
 }

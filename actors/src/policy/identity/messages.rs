@@ -65,7 +65,7 @@ pub enum IdentityMsg {
     /// The numbers of exactly these prefixes; those not named any more are given back.
     Prefixes {
         /// The prefixes.
-        wanted: BTreeSet<IpNet>,
+        desired: BTreeSet<IpNet>,
         /// Where the answer goes.
         reply: Reply<Result<BTreeMap<IpNet, IdentityId>, IdentityError>>,
     },
@@ -74,7 +74,7 @@ pub enum IdentityMsg {
     /// until it is abandoned.
     Adopt {
         /// The identities, and the names.
-        wanted: Introduction,
+        desired: Introduction,
         /// Where the answer goes.
         reply: Reply<Result<BTreeSet<IdentityId>, IdentityError>>,
     },

@@ -42,11 +42,11 @@ pub(super) enum Question {
         reply: LabelsReply,
     },
     Prefixes {
-        wanted: BTreeSet<IpNet>,
+        desired: BTreeSet<IpNet>,
         reply: PrefixesReply,
     },
     Adopt {
-        wanted: Introduction,
+        desired: Introduction,
         reply: AdoptReply,
     },
 }
@@ -142,16 +142,16 @@ impl Round {
                     reply.send(Err(IdentityError::Taken(id)));
                 }
             }
-            Question::Adopt { mut wanted, reply } => {
+            Question::Adopt { mut desired, reply } => {
                 let mut had = BTreeSet::new();
-                for (&id, labels) in &wanted.identities {
+                for (&id, labels) in &desired.identities {
                     if self.draft.assign_exactly(labels, id, uses, disputed, spared) {
                         spared.insert(id);
                         had.insert(id);
                     }
                 }
-                wanted.only(&had);
-                for (id, ports) in wanted.named_ports {
+                desired.only(&had);
+                for (id, ports) in desired.named_ports {
                     if allocations.tables.named_ports(id) != Some(&ports) {
                         self.draft.name_ports(id, Arc::clone(&ports));
                         self.named_ports.insert(id, ports);
@@ -159,8 +159,8 @@ impl Round {
                 }
                 self.adopted.push((had, reply));
             }
-            Question::Prefixes { wanted, reply } => {
-                match self.draft.assign_prefixes(&wanted, &allocations.uses, spared) {
+            Question::Prefixes { desired, reply } => {
+                match self.draft.assign_prefixes(&desired, &allocations.uses, spared) {
                     Ok(numbers) => {
                         spared.extend(numbers.values());
                         self.prefixes.push((numbers, reply));

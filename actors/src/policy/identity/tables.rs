@@ -147,14 +147,14 @@ impl Tables {
     /// Gives each prefix its number.
     pub(super) fn assign_prefixes(
         &mut self,
-        wanted: &BTreeSet<IpNet>,
+        desired: &BTreeSet<IpNet>,
         uses: &Uses,
         spared: &BTreeSet<IdentityId>,
     ) -> Result<BTreeMap<IpNet, IdentityId>, IdentityError> {
-        let known = wanted.iter().filter_map(|prefix| self.of_prefix(prefix));
+        let known = desired.iter().filter_map(|prefix| self.of_prefix(prefix));
         let mut spared: BTreeSet<_> = spared.iter().copied().chain(known).collect();
         let mut numbers = BTreeMap::new();
-        for prefix in wanted {
+        for prefix in desired {
             let id = match self.of_prefix(prefix) {
                 Some(id) => id,
                 None => {

@@ -15,7 +15,7 @@ use crate::{
     ports::{IpcacheRow, KernelDone, KernelError},
 };
 
-/// What is wanted, what the kernel has, and what lies between.
+/// What is desired, what the kernel has, and what lies between.
 #[derive(Debug, Default)]
 pub(super) struct IpcacheTable {
     pub(super) lines: BTreeMap<IpNet, Line>,
@@ -51,10 +51,10 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// The row that is wanted, if the kernel does not have it.
+    /// The row that is desired, if the kernel does not have it.
     fn lacking(&self, uncertain: bool) -> Option<IpcacheRow> {
-        let wanted = self.claims.first().map(IpcacheEntry::row);
-        wanted.filter(|wanted| uncertain || self.realised.as_ref() != Some(wanted))
+        let desired = self.claims.first().map(IpcacheEntry::row);
+        desired.filter(|desired| uncertain || self.realised.as_ref() != Some(desired))
     }
 
     /// Whether the kernel has a row that nobody wants.
@@ -127,7 +127,7 @@ impl IpcacheTable {
         self.resume();
     }
 
-    /// The difference between what is wanted and what the kernel has; it is under way from now on.
+    /// The difference between what is desired and what the kernel has; it is under way from now on.
     pub(super) fn next_batch(&mut self) -> Option<&Batch> {
         if std::mem::take(&mut self.full) {
             self.make_room();
@@ -175,8 +175,8 @@ impl IpcacheTable {
             line.due = false;
             line.seen = self.round;
             let uncertain = self.uncertain.contains(&prefix);
-            if let Some(wanted) = line.lacking(uncertain) {
-                self.under_way.puts.push((prefix, wanted));
+            if let Some(desired) = line.lacking(uncertain) {
+                self.under_way.puts.push((prefix, desired));
             } else if line.is_surplus(uncertain) {
                 self.under_way.deletes.push(prefix);
             } else if line.claims.first().is_none() {
@@ -236,7 +236,7 @@ impl IpcacheTable {
         self.put_off.contains(prefix) || self.uncertain.contains(prefix)
     }
 
-    /// Somebody else changed a row, or removed it: what is wanted is written again. What nobody
+    /// Somebody else changed a row, or removed it: what is desired is written again. What nobody
     /// named yet stays as the run before had it.
     pub(super) fn doubt(&mut self, prefix: IpNet, row: Option<IpcacheRow>) {
         let (round, pruned) = (self.round, self.pruned);

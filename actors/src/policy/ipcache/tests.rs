@@ -16,13 +16,13 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 type Written = Answer<Result<(), KernelError>>;
 
-struct Bench {
+struct Fixture {
     universe: Universe,
     kernel: Rc<FakeKernel>,
     ipcache: Ref<IpcacheMsg>,
 }
 
-impl Bench {
+impl Fixture {
     fn new(kernel_has: &[(&str, u32)]) -> Self {
         let universe = Universe::default();
         let kernel = FakeKernel::new();
@@ -92,221 +92,221 @@ const C: &str = "fd00::3/128";
 
 #[test]
 fn what_the_kernel_has_already_is_not_written() {
-    let bench = Bench::new(&[(A, 300), (B, 301)]);
-    assert!(is_ok(&mut bench.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)])));
-    let mut changed = bench.upsert(Source::Endpoint(EndpointId(2)), &[(B, 302), (C, 302)]);
+    let fixture = Fixture::new(&[(A, 300), (B, 301)]);
+    assert!(is_ok(&mut fixture.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)])));
+    let mut changed = fixture.upsert(Source::Endpoint(EndpointId(2)), &[(B, 302), (C, 302)]);
     assert_eq!(changed.now(), None);
-    assert_eq!(bench.succeed(), [put(&[(B, 302), (C, 302)])]);
+    assert_eq!(fixture.succeed(), [put(&[(B, 302), (C, 302)])]);
     assert!(is_ok(&mut changed));
-    assert_eq!(bench.kernel.pending(), 0);
+    assert_eq!(fixture.kernel.pending(), 0);
 }
 
 #[test]
 fn one_write_is_under_way_and_the_rest_goes_together() {
-    let bench = Bench::new(&[]);
-    let mut first = bench.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
-    let mut second = bench.upsert(Source::Endpoint(EndpointId(2)), &[(B, 301)]);
-    let mut third = bench.upsert(Source::Endpoint(EndpointId(3)), &[(C, 302)]);
-    let mut same = bench.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
-    assert_eq!(bench.kernel.pending(), 1);
-    assert_eq!(bench.succeed(), [put(&[(A, 300)])]);
+    let fixture = Fixture::new(&[]);
+    let mut first = fixture.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
+    let mut second = fixture.upsert(Source::Endpoint(EndpointId(2)), &[(B, 301)]);
+    let mut third = fixture.upsert(Source::Endpoint(EndpointId(3)), &[(C, 302)]);
+    let mut same = fixture.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
+    assert_eq!(fixture.kernel.pending(), 1);
+    assert_eq!(fixture.succeed(), [put(&[(A, 300)])]);
     assert!(is_ok(&mut first));
     assert_eq!(second.now(), None);
-    assert_eq!(bench.succeed(), [put(&[(B, 301), (C, 302)])]);
+    assert_eq!(fixture.succeed(), [put(&[(B, 301), (C, 302)])]);
     assert!(is_ok(&mut second) && is_ok(&mut third) && is_ok(&mut same));
 }
 
 #[test]
 fn exceptions_are_written_before_what_they_are_cut_out_of() {
-    let bench = Bench::new(&[]);
+    let fixture = Fixture::new(&[]);
     let (wide, narrow, host) = ("192.0.2.0/24", "192.0.2.128/25", "192.0.2.1/32");
-    bench.upsert(Source::Policy, &[(wide, 1), (narrow, 2), (host, 3)]);
-    assert_eq!(bench.succeed(), [put(&[(host, 3), (narrow, 2), (wide, 1)])]);
+    fixture.upsert(Source::Policy, &[(wide, 1), (narrow, 2), (host, 3)]);
+    assert_eq!(fixture.succeed(), [put(&[(host, 3), (narrow, 2), (wide, 1)])]);
 }
 
 #[test]
 fn an_endpoint_covers_the_node_and_the_node_a_policy() {
-    let bench = Bench::new(&[]);
-    bench.upsert(Source::Policy, &[(A, 1 << 24 | 1)]);
-    bench.succeed();
-    bench.upsert(Source::Endpoint(EndpointId(7)), &[(A, 300)]);
-    bench.succeed();
-    assert!(is_ok(&mut bench.upsert(Source::Node, &[(A, 1)])));
-    assert_eq!(bench.list()[&net(A)].source, Source::Endpoint(EndpointId(7)));
+    let fixture = Fixture::new(&[]);
+    fixture.upsert(Source::Policy, &[(A, 1 << 24 | 1)]);
+    fixture.succeed();
+    fixture.upsert(Source::Endpoint(EndpointId(7)), &[(A, 300)]);
+    fixture.succeed();
+    assert!(is_ok(&mut fixture.upsert(Source::Node, &[(A, 1)])));
+    assert_eq!(fixture.list()[&net(A)].source, Source::Endpoint(EndpointId(7)));
 
-    bench.remove(Source::Endpoint(EndpointId(7)), &[A]);
-    assert_eq!(bench.succeed(), [put(&[(A, 1)])]);
-    bench.remove(Source::Node, &[A]);
-    assert_eq!(bench.succeed(), [put(&[(A, 1 << 24 | 1)])]);
-    let mut last = bench.remove(Source::Policy, &[A]);
-    assert_eq!(bench.succeed(), [delete(&[A])]);
+    fixture.remove(Source::Endpoint(EndpointId(7)), &[A]);
+    assert_eq!(fixture.succeed(), [put(&[(A, 1)])]);
+    fixture.remove(Source::Node, &[A]);
+    assert_eq!(fixture.succeed(), [put(&[(A, 1 << 24 | 1)])]);
+    let mut last = fixture.remove(Source::Policy, &[A]);
+    assert_eq!(fixture.succeed(), [delete(&[A])]);
     assert!(is_ok(&mut last));
-    assert!(bench.list().is_empty());
+    assert!(fixture.list().is_empty());
 }
 
 #[test]
 fn of_two_endpoints_the_latest_counts_and_the_earlier_takes_nothing_away() {
-    let bench = Bench::new(&[]);
-    bench.upsert(Source::Endpoint(EndpointId(7)), &[(A, 300)]);
-    bench.succeed();
-    bench.upsert(Source::Endpoint(EndpointId(5)), &[(A, 301)]);
-    bench.succeed();
-    assert!(is_ok(&mut bench.remove(Source::Endpoint(EndpointId(7)), &[A])));
-    assert_eq!(bench.list()[&net(A)].identity, IdentityId(301));
+    let fixture = Fixture::new(&[]);
+    fixture.upsert(Source::Endpoint(EndpointId(7)), &[(A, 300)]);
+    fixture.succeed();
+    fixture.upsert(Source::Endpoint(EndpointId(5)), &[(A, 301)]);
+    fixture.succeed();
+    assert!(is_ok(&mut fixture.remove(Source::Endpoint(EndpointId(7)), &[A])));
+    assert_eq!(fixture.list()[&net(A)].identity, IdentityId(301));
 }
 
 #[test]
 fn only_prune_deletes_what_nobody_named() {
-    let bench = Bench::new(&[(A, 300), (B, 301), (C, 302)]);
-    bench.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
-    assert!(is_ok(&mut bench.remove(Source::Policy, &[B])));
-    assert_eq!(bench.kernel.pending(), 0);
-    bench.ipcache.tell(IpcacheMsg::Prune).unwrap();
-    bench.universe.settle();
-    assert_eq!(bench.succeed(), [delete(&[B, C])]);
-    assert_eq!(bench.list().len(), 1);
+    let fixture = Fixture::new(&[(A, 300), (B, 301), (C, 302)]);
+    fixture.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
+    assert!(is_ok(&mut fixture.remove(Source::Policy, &[B])));
+    assert_eq!(fixture.kernel.pending(), 0);
+    fixture.ipcache.tell(IpcacheMsg::Prune).unwrap();
+    fixture.universe.settle();
+    assert_eq!(fixture.succeed(), [delete(&[B, C])]);
+    assert_eq!(fixture.list().len(), 1);
 }
 
 #[test]
 fn what_an_earlier_life_mapped_for_an_endpoint_goes_with_it() {
-    let bench = Bench::new(&[("10.0.0.1/32", 300), ("10.0.0.2/32", 301)]);
-    let mut gone = bench.remove(Source::Endpoint(EndpointId(1)), &["10.0.0.1/32"]);
-    assert_eq!(bench.succeed(), [delete(&["10.0.0.1/32"])]);
+    let fixture = Fixture::new(&[("10.0.0.1/32", 300), ("10.0.0.2/32", 301)]);
+    let mut gone = fixture.remove(Source::Endpoint(EndpointId(1)), &["10.0.0.1/32"]);
+    assert_eq!(fixture.succeed(), [delete(&["10.0.0.1/32"])]);
     assert!(is_ok(&mut gone));
-    assert_eq!(bench.list().len(), 1);
+    assert_eq!(fixture.list().len(), 1);
 }
 
 #[test]
 fn a_failed_write_is_told_at_once_and_tried_again_ever_later() {
-    let bench = Bench::new(&[]);
-    let mut failed = bench.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
-    bench.fail();
+    let fixture = Fixture::new(&[]);
+    let mut failed = fixture.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
+    fixture.fail();
     assert_eq!(failed.now(), Some(Ok(Err(FakeKernel::error()))));
     for wait in [1, 2, 3] {
-        assert_eq!(bench.kernel.pending(), 0);
-        bench.universe.advance(Duration::from_secs(wait));
-        assert_eq!(bench.kernel.pending(), 1, "after {wait} s");
-        bench.fail();
+        assert_eq!(fixture.kernel.pending(), 0);
+        fixture.universe.advance(Duration::from_secs(wait));
+        assert_eq!(fixture.kernel.pending(), 1, "after {wait} s");
+        fixture.fail();
     }
-    bench.universe.advance(Duration::from_secs(4));
-    assert_eq!(bench.succeed(), [put(&[(A, 300)])]);
-    bench.universe.advance(Duration::from_secs(60));
-    assert_eq!(bench.kernel.pending(), 0);
+    fixture.universe.advance(Duration::from_secs(4));
+    assert_eq!(fixture.succeed(), [put(&[(A, 300)])]);
+    fixture.universe.advance(Duration::from_secs(60));
+    assert_eq!(fixture.kernel.pending(), 0);
 }
 
 #[test]
 fn a_row_whose_write_failed_is_written_even_if_it_seems_to_be_there() {
-    let bench = Bench::new(&[(A, 300)]);
-    bench.upsert(Source::Endpoint(EndpointId(1)), &[(A, 301)]);
-    bench.fail();
-    let mut back = bench.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
+    let fixture = Fixture::new(&[(A, 300)]);
+    fixture.upsert(Source::Endpoint(EndpointId(1)), &[(A, 301)]);
+    fixture.fail();
+    let mut back = fixture.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
     assert_eq!(back.now(), None);
-    assert_eq!(bench.succeed(), [put(&[(A, 300)])]);
+    assert_eq!(fixture.succeed(), [put(&[(A, 300)])]);
     assert!(is_ok(&mut back));
 }
 
 #[test]
 fn a_failing_row_does_not_hold_up_others() {
-    let bench = Bench::new(&[]);
-    bench.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
-    bench.fail();
-    let mut other = bench.upsert(Source::Endpoint(EndpointId(2)), &[(B, 301)]);
-    assert_eq!(bench.succeed(), [put(&[(B, 301)])]);
+    let fixture = Fixture::new(&[]);
+    fixture.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
+    fixture.fail();
+    let mut other = fixture.upsert(Source::Endpoint(EndpointId(2)), &[(B, 301)]);
+    assert_eq!(fixture.succeed(), [put(&[(B, 301)])]);
     assert!(is_ok(&mut other));
 }
 
 #[test]
 fn silence_of_the_kernel_is_a_failure() {
-    let bench = Bench::new(&[]);
-    let mut unheard = bench.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
-    bench.universe.advance(Duration::from_secs(60));
+    let fixture = Fixture::new(&[]);
+    let mut unheard = fixture.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
+    fixture.universe.advance(Duration::from_secs(60));
     assert!(matches!(unheard.now(), Some(Ok(Err(error))) if error.cause.contains("deadline")));
-    bench.universe.advance(Duration::from_secs(1));
-    assert_eq!(bench.kernel.pending(), 2);
+    fixture.universe.advance(Duration::from_secs(1));
+    assert_eq!(fixture.kernel.pending(), 2);
 }
 
 #[test]
 fn a_crash_forgets_no_source_and_writes_again_what_was_under_way() {
-    let bench = Bench::new(&[(A, 300)]);
-    bench.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
-    let mut under_way = bench.upsert(Source::Endpoint(EndpointId(2)), &[(B, 301)]);
-    bench.ipcache.tell(IpcacheMsg::List(crash())).unwrap();
-    bench.universe.settle();
+    let fixture = Fixture::new(&[(A, 300)]);
+    fixture.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
+    let mut under_way = fixture.upsert(Source::Endpoint(EndpointId(2)), &[(B, 301)]);
+    fixture.ipcache.tell(IpcacheMsg::List(crash())).unwrap();
+    fixture.universe.settle();
     assert!(matches!(under_way.now(), Some(Err(_))));
-    bench.succeed();
-    assert_eq!(bench.succeed(), [put(&[(B, 301)])]);
-    bench.ipcache.tell(IpcacheMsg::Prune).unwrap();
-    bench.universe.settle();
-    assert_eq!(bench.kernel.pending(), 0);
-    assert_eq!(bench.list().len(), 2);
+    fixture.succeed();
+    assert_eq!(fixture.succeed(), [put(&[(B, 301)])]);
+    fixture.ipcache.tell(IpcacheMsg::Prune).unwrap();
+    fixture.universe.settle();
+    assert_eq!(fixture.kernel.pending(), 0);
+    assert_eq!(fixture.list().len(), 2);
 }
 
 #[test]
 fn who_asks_again_for_a_removal_that_failed_waits_until_it_is_done() {
-    let bench = Bench::new(&[]);
-    bench.upsert(Source::Cluster, &[(A, 300)]);
-    bench.succeed();
-    let mut failed = bench.remove(Source::Cluster, &[A]);
-    let mut meanwhile = bench.remove(Source::Cluster, &[A]);
-    bench.fail();
+    let fixture = Fixture::new(&[]);
+    fixture.upsert(Source::Cluster, &[(A, 300)]);
+    fixture.succeed();
+    let mut failed = fixture.remove(Source::Cluster, &[A]);
+    let mut meanwhile = fixture.remove(Source::Cluster, &[A]);
+    fixture.fail();
     assert_eq!(failed.now(), Some(Ok(Err(FakeKernel::error()))));
     assert_eq!(meanwhile.now(), None);
-    bench.fail();
+    fixture.fail();
     assert_eq!(meanwhile.now(), Some(Ok(Err(FakeKernel::error()))));
-    let mut again = bench.remove(Source::Cluster, &[A]);
+    let mut again = fixture.remove(Source::Cluster, &[A]);
     assert_eq!(again.now(), None);
-    assert_eq!(bench.succeed(), [delete(&[A])]);
+    assert_eq!(fixture.succeed(), [delete(&[A])]);
     assert!(is_ok(&mut again));
 }
 
 /// Has a row refused for lack of room while others are to go; what is asked of the kernel then.
-fn refused(kernel_has: &[(&str, u32)], wanted: &str) -> (Bench, Option<Vec<KernelOp>>) {
-    let bench = Bench::new(kernel_has);
+fn refused(kernel_has: &[(&str, u32)], expected: &str) -> (Fixture, Option<Vec<KernelOp>>) {
+    let fixture = Fixture::new(kernel_has);
     // The first batch is of something else: the two in question come in one.
-    bench.upsert(Source::Node, &[("192.0.2.1/32", 1)]);
-    bench.upsert(Source::Cluster, &[(wanted, 400)]);
-    bench.ipcache.tell(IpcacheMsg::Prune).unwrap();
-    bench.universe.settle();
-    bench.succeed();
-    bench.fail();
-    let next = (bench.kernel.pending() > 0).then(|| bench.succeed());
-    (bench, next)
+    fixture.upsert(Source::Node, &[("192.0.2.1/32", 1)]);
+    fixture.upsert(Source::Cluster, &[(expected, 400)]);
+    fixture.ipcache.tell(IpcacheMsg::Prune).unwrap();
+    fixture.universe.settle();
+    fixture.succeed();
+    fixture.fail();
+    let next = (fixture.kernel.pending() > 0).then(|| fixture.succeed());
+    (fixture, next)
 }
 
 #[test]
 fn removals_do_not_wait_for_additions_that_find_no_room() {
-    let (bench, next) = refused(&[(A, 300), (B, 301)], C);
+    let (fixture, next) = refused(&[(A, 300), (B, 301)], C);
     assert_eq!(next, Some(vec![delete(&[A, B])]));
-    assert_eq!(bench.succeed(), [put(&[(C, 400)])], "at once");
-    bench.universe.advance(Duration::from_secs(60));
-    assert_eq!(bench.kernel.pending(), 0);
-    assert_eq!(bench.list().len(), 2);
+    assert_eq!(fixture.succeed(), [put(&[(C, 400)])], "at once");
+    fixture.universe.advance(Duration::from_secs(60));
+    assert_eq!(fixture.kernel.pending(), 0);
+    assert_eq!(fixture.list().len(), 2);
 }
 
 #[test]
 fn who_asks_while_room_is_made_is_answered_when_the_row_is_there() {
-    let bench = Bench::new(&[(A, 300)]);
-    bench.upsert(Source::Node, &[("192.0.2.1/32", 1)]);
-    bench.upsert(Source::Cluster, &[(C, 400)]);
-    bench.ipcache.tell(IpcacheMsg::Prune).unwrap();
-    let mut asked = bench.upsert(Source::Cluster, &[(B, 401)]);
-    bench.succeed();
-    let mut meanwhile = bench.upsert(Source::Cluster, &[("10.0.0.9/32", 402)]);
-    bench.fail();
+    let fixture = Fixture::new(&[(A, 300)]);
+    fixture.upsert(Source::Node, &[("192.0.2.1/32", 1)]);
+    fixture.upsert(Source::Cluster, &[(C, 400)]);
+    fixture.ipcache.tell(IpcacheMsg::Prune).unwrap();
+    let mut asked = fixture.upsert(Source::Cluster, &[(B, 401)]);
+    fixture.succeed();
+    let mut meanwhile = fixture.upsert(Source::Cluster, &[("10.0.0.9/32", 402)]);
+    fixture.fail();
     assert!(matches!(asked.now(), Some(Ok(Err(_)))));
-    assert_eq!(bench.succeed(), [delete(&[A])]);
+    assert_eq!(fixture.succeed(), [delete(&[A])]);
     assert_eq!(meanwhile.now(), None, "its row is not there yet");
-    assert_eq!(bench.succeed(), [put(&[(B, 401), ("10.0.0.9/32", 402), (C, 400)])]);
+    assert_eq!(fixture.succeed(), [put(&[(B, 401), ("10.0.0.9/32", 402), (C, 400)])]);
     assert!(is_ok(&mut meanwhile));
 }
 
 #[test]
 fn a_removal_waits_for_additions_around_it_and_within_it() {
-    for (gone, wanted) in [(A, "10.0.0.0/24"), ("10.0.0.0/24", A)] {
-        let (bench, next) = refused(&[(gone, 300)], wanted);
-        assert_eq!(next, None, "{gone} goes with {wanted}");
-        bench.universe.advance(Duration::from_secs(1));
-        assert_eq!(bench.succeed(), [put(&[(wanted, 400)]), delete(&[gone])]);
+    for (gone, expected) in [(A, "10.0.0.0/24"), ("10.0.0.0/24", A)] {
+        let (fixture, next) = refused(&[(gone, 300)], expected);
+        assert_eq!(next, None, "{gone} goes with {expected}");
+        fixture.universe.advance(Duration::from_secs(1));
+        assert_eq!(fixture.succeed(), [put(&[(expected, 400)]), delete(&[gone])]);
     }
     let (_, next) = refused(&[("10.0.0.0/24", 300), (B, 301)], "10.0.0.128/25");
     assert_eq!(next, Some(vec![delete(&[B])]), "beside it");

@@ -76,7 +76,7 @@ pub struct Policies {
     /// How often in a row endpoints were waited for in vain to know identities of other nodes.
     pub(super) in_vain: u8,
     /// The revision that the supervisor of endpoints was told last.
-    told: u64,
+    reported: u64,
 }
 
 /// Identities that endpoints are being told of, and who waits for it.
@@ -118,7 +118,7 @@ impl Policies {
             idle: Vec::new(),
             round: Round::Idle,
             in_vain: 0,
-            told: 0,
+            reported: 0,
         }
     }
 
@@ -324,9 +324,9 @@ impl Policies {
     /// touch were told of it before.
     fn tell_revision(&mut self) {
         let newest = self.known.revision;
-        if self.told != newest && self.known.ready {
-            let told = self.peers.endpoints.say(PolicyNews::Revision(newest));
-            self.told = if told.is_ok() { newest } else { self.told };
+        if self.reported != newest && self.known.ready {
+            let reported = self.peers.endpoints.say(PolicyNews::Revision(newest));
+            self.reported = if reported.is_ok() { newest } else { self.reported };
         }
     }
 

@@ -85,7 +85,7 @@ pub(super) enum Round {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Prefixes {
     /// Those that rules name.
-    pub(super) wanted: BTreeSet<IpNet>,
+    pub(super) desired: BTreeSet<IpNet>,
     /// Those that no rule names any more, with their identities.
     pub(super) stale: BTreeMap<IpNet, IdentityId>,
 }
@@ -142,8 +142,8 @@ impl PrefixChange {
     /// `behind`, and enforce rules of before.
     pub(super) fn next(&mut self, round: Round, end: End, behind: bool) -> Next {
         Next::Enter(match (round, end) {
-            (Round::Number(wanted), End::Numbered(stale)) => {
-                let prefixes = Prefixes { wanted, stale };
+            (Round::Number(desired), End::Numbered(stale)) => {
+                let prefixes = Prefixes { desired, stale };
                 let are_new = self.rules.is_some() && !self.unmapped.is_empty();
                 if are_new { Round::Prepare(prefixes) } else { Round::Enforce(prefixes) }
             }
@@ -248,8 +248,8 @@ impl Policies {
 
     /// A change begins, or begins again.
     fn begin(&mut self, cx: &mut Cx<'_, Self>) {
-        let wanted = self.known.wanted();
-        self.enter(cx, Round::Number(wanted));
+        let desired = self.known.desired();
+        self.enter(cx, Round::Number(desired));
     }
 
     /// A round of the change ended.

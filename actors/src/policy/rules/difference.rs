@@ -15,10 +15,10 @@ impl Difference {
     /// Of more rows nobody asks which they are: a map is then built aside.
     const ROWS_MAX: usize = 64;
 
-    /// What is different in `wanted`; none if that is too much.
-    pub fn of(had: &PolicyRows, wanted: &PolicyRows) -> Option<Self> {
+    /// What is different in `desired`; none if that is too much.
+    pub fn of(had: &PolicyRows, desired: &PolicyRows) -> Option<Self> {
         let mut difference = Self::default();
-        let (mut old, mut new) = (had.iter().peekable(), wanted.iter().peekable());
+        let (mut old, mut new) = (had.iter().peekable(), desired.iter().peekable());
         while difference.puts.len() + difference.deletes.len() <= Self::ROWS_MAX {
             // Both are sorted: the lower key of the two has not got its match on the other side.
             let gone = old.next_if(|(key, _)| new.peek().is_none_or(|(other, _)| key < other));

@@ -1,7 +1,7 @@
 //! What of a policy is enforced where a map has no room for all of it.
 //!
 //! What takes away is in force at once; what adds waits for room. So a packet passes if the rows
-//! before and those that are wanted both let it pass. Where even that has no room, allowances are
+//! before and those that are desired both let it pass. Where even that has no room, allowances are
 //! left out, those of the node's own kind last: a packet is then denied rather than let in.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,23 +12,23 @@ use crate::model::{Direction, IdentityId, PolicyEntry, PolicyKey, PolicyRows};
 /// Identities below this are reserved: the host's, of health checks, of other nodes.
 const RESERVED_END: u32 = 256;
 
-/// At most so many rows, between those that a map has and those that are wanted: what they allow,
-/// `wanted` allows too.
-pub fn fit(had: &PolicyRows, wanted: &PolicyRows, most: usize) -> PolicyRows {
-    if had.len() <= most && !takes_away(had, wanted) {
+/// At most so many rows, between those that a map has and those that are desired: what they allow,
+/// `desired` allows too.
+pub fn fit(had: &PolicyRows, desired: &PolicyRows, most: usize) -> PolicyRows {
+    if had.len() <= most && !takes_away(had, desired) {
         // It stays as it is, under the names that rules have now.
         let now =
-            |key, entry: &PolicyEntry| wanted.get(key).filter(|it| it.deny == entry.deny).copied();
+            |key, entry: &PolicyEntry| desired.get(key).filter(|it| it.deny == entry.deny).copied();
         return had.iter().map(|(key, entry)| (*key, now(key, entry).unwrap_or(*entry))).collect();
     }
-    let mut allowed = both_allow(had, wanted, most);
+    let mut allowed = both_allow(had, desired, most);
     let denials = |of: &PolicyRows| of.clone().into_iter().filter(|(_, entry)| entry.deny);
-    let all: PolicyRows = denials(had).chain(denials(wanted)).collect();
+    let all: PolicyRows = denials(had).chain(denials(desired)).collect();
     if let (rows, true) = choose(&allowed, &all, most) {
         return rows;
     }
     // What only the rows before deny may go, as the policy wants it.
-    let all: PolicyRows = denials(wanted).collect();
+    let all: PolicyRows = denials(desired).collect();
     if let (rows, true) = choose(&allowed, &all, most) {
         return rows;
     }
@@ -36,7 +36,7 @@ pub fn fit(had: &PolicyRows, wanted: &PolicyRows, most: usize) -> PolicyRows {
     for direction in [Direction::Ingress, Direction::Egress] {
         let Cell { bits, protocol, port } = Cell::ALL;
         let key = PolicyKey { direction, identity: IdentityId::HOST, protocol, port, bits };
-        if let (Some(_), Some(entry)) = (covering(had, &key, false), covering(wanted, &key, false))
+        if let (Some(_), Some(entry)) = (covering(had, &key, false), covering(desired, &key, false))
         {
             allowed.entry(key).or_insert(*entry);
         }
@@ -45,8 +45,8 @@ pub fn fit(had: &PolicyRows, wanted: &PolicyRows, most: usize) -> PolicyRows {
 }
 
 /// Whether some packet of these peers passes by the rows before and would not by those that are
-/// wanted. In doubt it does.
-pub fn opens(before: &PolicyRows, wanted: &PolicyRows, peers: &BTreeSet<IdentityId>) -> bool {
+/// desired. In doubt it does.
+pub fn opens(before: &PolicyRows, desired: &PolicyRows, peers: &BTreeSet<IdentityId>) -> bool {
     let allows = |(key, entry): &(&PolicyKey, &PolicyEntry)| {
         !entry.deny && (key.identity == IdentityId::UNKNOWN || peers.contains(&key.identity))
     };
@@ -57,20 +57,20 @@ pub fn opens(before: &PolicyRows, wanted: &PolicyRows, peers: &BTreeSet<Identity
         };
         whose.into_iter().map(|identity| PolicyKey { identity, ..*key }).any(|part| {
             covering(before, &part, true).is_none()
-                && (covering(wanted, &part, false).is_none()
-                    || denials_of(wanted, &part).any(|it| covering(before, it, true).is_none()))
+                && (covering(desired, &part, false).is_none()
+                    || denials_of(desired, &part).any(|it| covering(before, it, true).is_none()))
         })
     })
 }
 
-/// Whether some packet passes by the rows before and would not by those that are wanted. In doubt it
+/// Whether some packet passes by the rows before and would not by those that are desired. In doubt it
 /// does.
-fn takes_away(before: &PolicyRows, wanted: &PolicyRows) -> bool {
-    let denials: PolicyRows = wanted.clone().into_iter().filter(|(_, entry)| entry.deny).collect();
+fn takes_away(before: &PolicyRows, desired: &PolicyRows) -> bool {
+    let denials: PolicyRows = desired.clone().into_iter().filter(|(_, entry)| entry.deny).collect();
     let denials = Denials::new(&denials);
     before.iter().filter(|(_, entry)| !entry.deny).any(|(key, _)| {
         covering(before, key, true).is_none()
-            && (covering(wanted, key, false).is_none()
+            && (covering(desired, key, false).is_none()
                 || denials.within(*key).any(|(it, _)| covering(before, it, true).is_none()))
     })
 }
@@ -107,15 +107,15 @@ fn meet(one: &PolicyKey, other: &PolicyKey) -> bool {
 }
 
 /// What both allow, whatever they deny.
-fn both_allow(had: &PolicyRows, wanted: &PolicyRows, most: usize) -> PolicyRows {
+fn both_allow(had: &PolicyRows, desired: &PolicyRows, most: usize) -> PolicyRows {
     let allowances = |rows: &PolicyRows| {
         let rows = rows.iter().filter(|(_, entry)| !entry.deny);
         rows.map(|(key, entry)| (*key, *entry)).collect::<Vec<_>>()
     };
-    let (before, after) = (allowances(had), allowances(wanted));
+    let (before, after) = (allowances(had), allowances(desired));
     let mut all = PolicyRows::new();
     for (key, _) in &before {
-        if let Some(entry) = covering(wanted, key, false) {
+        if let Some(entry) = covering(desired, key, false) {
             all.insert(*key, *entry);
         }
     }
@@ -253,25 +253,25 @@ mod tests {
 
     proptest! {
         #[test]
-        fn with_room_a_packet_passes_if_both_let_it_pass(had in rows(), wanted in rows()) {
-            let rows = fit(&had, &wanted, 1000);
+        fn with_room_a_packet_passes_if_both_let_it_pass(had in rows(), expected in rows()) {
+            let rows = fit(&had, &expected, 1000);
             for (peer, port) in packets() {
-                let both = passes(&had, peer, port) && passes(&wanted, peer, port);
+                let both = passes(&had, peer, port) && passes(&expected, peer, port);
                 prop_assert_eq!(passes(&rows, peer, port), both, "{} {}: {:?}", peer, port, rows);
             }
-            prop_assert_eq!(fit(&rows, &wanted, 1000), rows.clone());
+            prop_assert_eq!(fit(&rows, &expected, 1000), rows.clone());
         }
 
         #[test]
         fn without_room_nothing_passes_that_is_not_wanted(
-            had in rows(), wanted in rows(), most in 0_usize..8,
+            had in rows(), expected in rows(), most in 0_usize..8,
         ) {
-            let rows = fit(&had, &wanted, most);
+            let rows = fit(&had, &expected, most);
             prop_assert!(rows.len() <= most);
             for (peer, port) in packets() {
-                prop_assert!(!passes(&rows, peer, port) || passes(&wanted, peer, port));
+                prop_assert!(!passes(&rows, peer, port) || passes(&expected, peer, port));
             }
-            let again = fit(&rows, &wanted, most);
+            let again = fit(&rows, &expected, most);
             for (peer, port) in packets() {
                 prop_assert_eq!(passes(&rows, peer, port), passes(&again, peer, port));
             }
@@ -280,12 +280,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_would_let_a_peer_in_is_found(had in rows(), wanted in rows(), peer in 0..PEERS.len()) {
+        fn what_would_let_a_peer_in_is_found(had in rows(), expected in rows(), peer in 0..PEERS.len()) {
             let peer = IdentityId(PEERS[peer].max(1));
             let opened = PORTS.into_iter().any(|port| {
-                passes(&had, peer.0, port) && !passes(&wanted, peer.0, port)
+                passes(&had, peer.0, port) && !passes(&expected, peer.0, port)
             });
-            prop_assert!(!opened || opens(&had, &wanted, &[peer].into()));
+            prop_assert!(!opened || opens(&had, &expected, &[peer].into()));
             prop_assert!(!opens(&had, &had, &[peer].into()));
         }
     }
@@ -294,19 +294,20 @@ mod tests {
     fn what_is_taken_away_is_so_at_once_and_what_is_added_waits() {
         let had: PolicyRows = [row(1, None, false), row(300, None, false)].into();
         let more = (400..500).map(|peer| row(peer, None, false));
-        let wanted: PolicyRows = more.chain([row(1, None, false)]).collect();
-        assert_eq!(fit(&had, &wanted, 10), [row(1, None, false)].into());
+        let expected: PolicyRows = more.chain([row(1, None, false)]).collect();
+        assert_eq!(fit(&had, &expected, 10), [row(1, None, false)].into());
     }
 
     #[test]
     fn a_denial_takes_the_place_of_allowances_and_the_host_is_let_in_to_the_last() {
         let had: PolicyRows = [row(0, None, false)].into();
         let denials = (400..420).map(|peer| row(peer, None, true));
-        let wanted: PolicyRows = denials.chain([row(0, None, false)]).collect();
+        let expected: PolicyRows = denials.chain([row(0, None, false)]).collect();
         // All but twenty have no room.
-        assert_eq!(fit(&had, &wanted, 10), [row(1, None, false)].into());
-        let wanted: PolicyRows = (400..500).chain([1]).map(|peer| row(peer, None, false)).collect();
-        let rows = fit(&had, &wanted, 10);
+        assert_eq!(fit(&had, &expected, 10), [row(1, None, false)].into());
+        let expected: PolicyRows =
+            (400..500).chain([1]).map(|peer| row(peer, None, false)).collect();
+        let rows = fit(&had, &expected, 10);
         assert!(rows.len() == 10 && passes(&rows, 1, 80) && !passes(&rows, 300, 80));
     }
 }

@@ -58,7 +58,7 @@ impl GroupMatch {
     /// What it comes to, given these groups. One that is not there has no prefix.
     fn resolve(&self, groups: &Groups) -> BTreeSet<CidrMatch> {
         let is_meant = |(name, group): &(&String, &CidrGroup)| match &self.which {
-            GroupSelector::Name(wanted) => *name == wanted,
+            GroupSelector::Name(desired) => *name == desired,
             GroupSelector::Labels(selector) => selector.matches(&group.labels),
         };
         let nets = groups.iter().filter(is_meant).flat_map(|(_, group)| &group.nets);

@@ -80,15 +80,15 @@ impl Knowledge {
     }
 
     /// Prefixes that rules name, or are about to.
-    pub(super) fn wanted(&self) -> BTreeSet<IpNet> {
+    pub(super) fn desired(&self) -> BTreeSet<IpNet> {
         let coming = self.change.as_ref().and_then(|change| change.rules.as_ref());
         coming.map_or(&self.repository, |(rules, _)| rules).cidrs()
     }
 
     /// Whether prefixes have numbers that no rule names.
     pub(super) fn has_stale(&self) -> bool {
-        let wanted = self.repository.cidrs();
-        self.prefixes.keys().any(|prefix| !wanted.contains(prefix))
+        let desired = self.repository.cidrs();
+        self.prefixes.keys().any(|prefix| !desired.contains(prefix))
     }
 
     /// Some endpoints may not enforce that change yet. While one never does, changes come and go: it

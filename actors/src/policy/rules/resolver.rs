@@ -69,7 +69,7 @@ impl Rule {
     fn names(&self, peer: &PeerFacts) -> bool {
         self.clauses.iter().any(|clause| match &clause.peers {
             Peers::Any => clause.ports.has_names() && !peer.named_ports.is_empty(),
-            Peers::Of(peers) => peers.iter().any(|wanted| wanted.selects(peer)),
+            Peers::Of(peers) => peers.iter().any(|desired| desired.selects(peer)),
         })
     }
 }

@@ -36,7 +36,7 @@ impl Policies {
     /// Asks for what a round is for; false if there is nothing to wait for.
     pub(super) fn ask_for(&mut self, cx: &mut Cx<'_, Self>, round: &Round) -> bool {
         match round {
-            Round::Number(wanted) => self.number(cx, wanted),
+            Round::Number(desired) => self.number(cx, desired),
             Round::Prepare(_) if self.known.ready => self.prepare(cx),
             Round::Prepare(_) => return self.prepare_inherited(cx),
             Round::Premap(prefixes) => self.map(cx, prefixes, PolicyAnswer::Premapped),
@@ -49,14 +49,14 @@ impl Policies {
     }
 
     /// Asks for numbers of all prefixes that rules name or named.
-    fn number(&mut self, cx: &mut Cx<'_, Self>, wanted: &BTreeSet<IpNet>) {
-        let all = wanted.iter().chain(self.known.prefixes.keys()).copied().collect();
+    fn number(&mut self, cx: &mut Cx<'_, Self>, desired: &BTreeSet<IpNet>) {
+        let all = desired.iter().chain(self.known.prefixes.keys()).copied().collect();
         let identities = self.peers.identities.clone();
         cx.ask(
             &identities,
             PATIENCE,
             "identities of the prefixes that rules name",
-            |reply| IdentityMsg::Prefixes { wanted: all, reply },
+            |reply| IdentityMsg::Prefixes { desired: all, reply },
             PolicyAnswer::Numbered,
         );
     }
@@ -75,7 +75,7 @@ impl Policies {
         &mut self,
         numbers: BTreeMap<IpNet, IdentityId>,
     ) -> BTreeMap<IpNet, IdentityId> {
-        let Round::Number(wanted) = &self.round else { return BTreeMap::new() };
+        let Round::Number(desired) = &self.round else { return BTreeMap::new() };
         let known = &mut *self.known;
         let families = known.repository.settings().families;
         let mut renumbered = false;
@@ -90,11 +90,11 @@ impl Policies {
         if let Some(change) = &mut known.change {
             change.renumbered |= renumbered;
             let (before, named) = (&known.prefixes, numbers.iter());
-            let named = named.filter(|(prefix, _)| wanted.contains(prefix));
+            let named = named.filter(|(prefix, _)| desired.contains(prefix));
             let new = named.filter(|(prefix, id)| before.get(prefix) != Some(id));
             change.unmapped.extend(new.map(|(_, id)| *id));
         }
-        let stale = numbers.iter().filter(|(prefix, _)| !wanted.contains(prefix));
+        let stale = numbers.iter().filter(|(prefix, _)| !desired.contains(prefix));
         let stale = stale.map(|(prefix, id)| (*prefix, *id)).collect();
         known.prefixes = numbers;
         stale
@@ -176,7 +176,7 @@ impl Policies {
         then: fn(Mapped) -> PolicyAnswer,
     ) {
         let entry = |id: IdentityId| IpcacheEntry::of(id, Source::Policy);
-        let named = self.known.prefixes.iter().filter(|(it, _)| prefixes.wanted.contains(it));
+        let named = self.known.prefixes.iter().filter(|(it, _)| prefixes.desired.contains(it));
         let entries = named.map(|(&prefix, &id)| (prefix, entry(id))).collect();
         let ipcache = self.peers.ipcache.clone();
         cx.ask(
@@ -250,18 +250,18 @@ impl Policies {
     }
 
     /// Policies forget what no rule names, and its numbers are given back.
-    fn give_back(&mut self, cx: &mut Cx<'_, Self>, Prefixes { wanted, stale }: &Prefixes) {
+    fn give_back(&mut self, cx: &mut Cx<'_, Self>, Prefixes { desired, stale }: &Prefixes) {
         for id in stale.values() {
             self.known.view.remove(*id);
         }
         let touched = self.recompute(|_| true);
         self.announce(cx, touched);
-        let (identities, wanted) = (self.peers.identities.clone(), wanted.clone());
+        let (identities, desired) = (self.peers.identities.clone(), desired.clone());
         cx.ask(
             &identities,
             PATIENCE,
             "to give back identities of prefixes",
-            |reply| IdentityMsg::Prefixes { wanted, reply },
+            |reply| IdentityMsg::Prefixes { desired, reply },
             PolicyAnswer::Returned,
         );
     }

@@ -93,7 +93,7 @@ impl ServiceSelector {
             ServiceBy::Name(name) => *name == service.name,
             ServiceBy::Labels(_) => true,
         };
-        named && self.namespace.as_ref().is_none_or(|wanted| *wanted == service.namespace)
+        named && self.namespace.as_ref().is_none_or(|desired| *desired == service.namespace)
     }
 
     fn means(&self, service: &ServiceName, labels: &Labels) -> bool {

@@ -22,18 +22,18 @@ pub struct Changed {
 }
 
 impl Changed {
-    /// What leads from the rows that the kernel has to those that are wanted.
+    /// What leads from the rows that the kernel has to those that are desired.
     pub fn from(
         of: Option<&Self>,
         had: &Arc<PolicyRows>,
-        wanted: &Arc<PolicyRows>,
+        desired: &Arc<PolicyRows>,
     ) -> Option<Arc<Difference>> {
         let is_it = |changed: &&Self| {
-            Arc::ptr_eq(&changed.before, had) && Arc::ptr_eq(&changed.policy.rows, wanted)
+            Arc::ptr_eq(&changed.before, had) && Arc::ptr_eq(&changed.policy.rows, desired)
         };
         match of.filter(is_it) {
             Some(changed) => changed.difference.clone(),
-            None => Difference::of(had, wanted).map(Arc::new),
+            None => Difference::of(had, desired).map(Arc::new),
         }
     }
 }

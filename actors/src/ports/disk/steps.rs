@@ -203,7 +203,7 @@ mod tests {
         state_directory::{EndpointRecord, commit_plan, remove_plan},
     };
 
-    fn told(ops: &[FsOp]) -> String {
+    fn reported(ops: &[FsOp]) -> String {
         let line = |step: &FsStep| match step {
             FsStep::WriteBeside { path, .. } => format!("WriteBeside({path:?})"),
             step => format!("{step:?}"),
@@ -231,7 +231,7 @@ MoveAside(7_next)
 SyncDir()
 RemoveAside(7_next)
 RemoveAside(7_next_fail)";
-        assert_eq!(told(&commit_plan(&record)), expected);
+        assert_eq!(reported(&commit_plan(&record)), expected);
     }
 
     #[test]
@@ -243,13 +243,13 @@ SyncDir()
 RemoveAside(7)
 RemoveAside(7_next)
 RemoveAside(7_next_fail)";
-        assert_eq!(told(&remove_plan(EndpointId(7))), expected);
+        assert_eq!(reported(&remove_plan(EndpointId(7))), expected);
     }
 
     #[test]
     fn a_directory_of_an_earlier_life_is_synced_before_it_takes_a_name() {
         let ops = [FsOp::Rename("7_next".into(), "7".into())];
-        assert_eq!(told(&ops), "SyncDir(7_next)\nRename(7_next, 7)\nSyncDir()");
+        assert_eq!(reported(&ops), "SyncDir(7_next)\nRename(7_next, 7)\nSyncDir()");
     }
 
     #[test]
@@ -257,6 +257,6 @@ RemoveAside(7_next_fail)";
         let path = PathBuf::from("a/b");
         let ops = [FsOp::Remove(path.clone()), FsOp::MakeDir(path.clone()), FsOp::Remove(path)];
         let expected = "MoveAside(a/b)\nMakeDir(a/b)\nSyncDir(a)\nSyncDir()\nMoveAside(a/b)\nSyncDir(a)\nRemoveAside(a/b)";
-        assert_eq!(told(&ops), expected);
+        assert_eq!(reported(&ops), expected);
     }
 }

@@ -13,17 +13,17 @@ pub struct KernelDone {
 }
 
 impl KernelDone {
-    /// What the one step of a job came to, as `wanted` takes it out of the outcome; or why there is
+    /// What the one step of a job came to, as `desired` takes it out of the outcome; or why there is
     /// nothing, in words.
     pub(crate) fn of_one<T>(
         answer: Result<Self, AskError>,
-        wanted: impl FnOnce(KernelOutcome) -> Option<T>,
+        desired: impl FnOnce(KernelOutcome) -> Option<T>,
     ) -> Result<T, String> {
         let done = answer.map_err(|error| error.to_string())?;
         if let Some((_, error)) = done.failed {
             return Err(error.to_string());
         }
-        let outcome = done.outcomes.into_iter().next().and_then(wanted);
+        let outcome = done.outcomes.into_iter().next().and_then(desired);
         outcome.ok_or_else(|| "the kernel port answered to something else".to_owned())
     }
 

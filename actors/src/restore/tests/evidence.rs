@@ -31,8 +31,8 @@ fn places(world: &World) -> (Vec<&'static str>, Vec<&'static str>) {
     let files = world.disk.files();
     let all = ["1/ep_config.json", "quarantine/1.1/ep_config.json"];
     let found = all.map(|path| (path, files.read(path).unwrap()));
-    let names = |wanted: &dyn Fn(&[u8]) -> bool| {
-        let found = found.iter().filter(|(_, bytes)| bytes.as_deref().is_some_and(wanted));
+    let names = |expected: &dyn Fn(&[u8]) -> bool| {
+        let found = found.iter().filter(|(_, bytes)| bytes.as_deref().is_some_and(expected));
         found.map(|(path, _)| *path).collect()
     };
     (names(&|bytes| bytes == TORN), names(&|_| true))

@@ -206,8 +206,8 @@ fn an_interface_that_two_records_claim_is_the_one_s_for_which_more_speaks() {
         assert_eq!(report.endpoints[&winner].fate, Fate::Restored, "{report:?}");
         assert_eq!(report.endpoints[&loser].fate, Fate::Failed);
         let error = report.endpoints[&loser].error.clone().unwrap();
-        let wanted = format!("its interface number 101 belongs to endpoint {winner}, for which");
-        assert!(error.starts_with(&wanted) && error.contains("volvox_config"), "{error}");
+        let expected = format!("its interface number 101 belongs to endpoint {winner}, for which");
+        assert!(error.starts_with(&expected) && error.contains("volvox_config"), "{error}");
         // The loser's record is evidence.
         assert_eq!(report.quarantined, [format!("{loser}: {error}")]);
         assert!(world.disk.files().has(&format!("quarantine/{loser}.1")));

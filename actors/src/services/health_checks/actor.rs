@@ -38,7 +38,7 @@ struct HealthChecksState {
 #[derive(Default)]
 struct Port {
     /// Who wants it: the first one has it, and the next gets it from that one.
-    wanted_by: Vec<Rc<str>>,
+    desired_by: Vec<Rc<str>>,
     there: There,
     /// What is under way, or the time of the next try.
     tries: Retry,
@@ -69,23 +69,23 @@ impl HealthChecks {
         if port.tries.is_asked() {
             return;
         }
-        let wanted = port.wanted(&state.services);
-        let is_there = match (&port.there, &wanted) {
+        let desired = port.desired(&state.services);
+        let is_there = match (&port.there, &desired) {
             (There::Nothing, None) => true,
-            (There::Answer(there), Some(wanted)) => there == wanted,
+            (There::Answer(there), Some(desired)) => there == desired,
             _ => false,
         };
-        if is_there && wanted.is_none() {
+        if is_there && desired.is_none() {
             state.ports.remove(&number);
             return;
         }
         if is_there || !port.tries.begin() {
             return;
         }
-        let (why, asked) = ("a port of health checks", wanted.clone());
+        let (why, asked) = ("a port of health checks", desired.clone());
         let then = move |done| HealthChecksAnswer::Answered(number, asked, done);
         let reply = cx.expect("health listeners", PATIENCE, why, then);
-        self.listeners.answer(number, wanted, reply);
+        self.listeners.answer(number, desired, reply);
     }
 
     fn listening(
@@ -114,7 +114,7 @@ impl HealthChecks {
         };
         let wait = port.tries.failed(PAUSES, cx, HealthChecksAnswer::Retry(number));
         if port.error.as_ref() != Some(&error) {
-            let service = port.wanted_by.first().map(AsRef::<str>::as_ref).unwrap_or_default();
+            let service = port.desired_by.first().map(AsRef::<str>::as_ref).unwrap_or_default();
             tracing::warn!(service, healthCheckNodePort = number, retry_in = ?wait, "{error}");
         }
         port.error = Some(error);
@@ -150,11 +150,11 @@ impl HealthChecksState {
         let (old, new) = (before.map(|it| it.port), check.map(|it| it.port));
         if old != new {
             if let Some(port) = old.and_then(|old| self.ports.get_mut(&old)) {
-                port.wanted_by.retain(|it| it != name);
+                port.desired_by.retain(|it| it != name);
             }
             if let Some(new) = new {
                 let port = self.ports.entry(new).or_default();
-                port.wanted_by.push(Rc::clone(name));
+                port.desired_by.push(Rc::clone(name));
                 if let Some(problem) = port.problem(name, new) {
                     tracing::warn!(service = %name, "{problem}");
                 }
@@ -165,15 +165,15 @@ impl HealthChecksState {
 }
 
 impl Port {
-    fn wanted(&self, services: &BTreeMap<Rc<str>, HealthCheck>) -> Option<HealthAnswer> {
-        let name = self.wanted_by.first()?;
+    fn desired(&self, services: &BTreeMap<Rc<str>, HealthCheck>) -> Option<HealthAnswer> {
+        let name = self.desired_by.first()?;
         let local_endpoints = services.get(name)?.local_endpoints;
         Some(HealthAnswer { service: (&**name).into(), local_endpoints })
     }
 
     /// Why nobody can ask for a service here.
     fn problem(&self, name: &str, number: u16) -> Option<String> {
-        match self.wanted_by.first() {
+        match self.desired_by.first() {
             Some(owner) if &**owner != name => Some(format!(
                 "its healthCheckNodePort {number} is {owner}'s: give one of the two another"
             )),

@@ -8,13 +8,13 @@ use crate::{
     testing::{MemoryListeners, crash},
 };
 
-struct Bench {
+struct Fixture {
     universe: Universe,
     listeners: MemoryListeners,
     checks: Ref<HealthChecksMsg>,
 }
 
-impl Bench {
+impl Fixture {
     fn new() -> Self {
         let (universe, listeners) = (Universe::default(), MemoryListeners::default());
         let make = HealthChecks::factory(Rc::new(listeners.clone()));
@@ -71,111 +71,115 @@ impl Bench {
 
 #[test]
 fn ports_come_change_and_go_with_their_services() {
-    let bench = Bench::new();
-    bench.set(&[("web", 31000, 1), ("db", 31001, 0)]);
-    assert_eq!(bench.answers(), "31000 shop/web 1; 31001 shop/db 0; ");
-    bench.set(&[("web", 31000, 2)]);
-    assert_eq!(bench.answers(), "31000 shop/web 2; 31001 shop/db 0; ");
-    bench.set(&[("web", 31005, 2), ("db", 0, 0)]);
-    assert_eq!(bench.answers(), "31005 shop/web 2; ");
-    let done = bench.listeners.done();
-    bench.set(&[("web", 31005, 2), ("db", 0, 0)]);
-    bench.wait(100);
-    assert_eq!(bench.listeners.done(), done, "nothing is new");
-    bench.set(&[("web", 0, 0)]);
-    assert_eq!((bench.answers(), bench.problems()), (String::new(), vec![]));
+    let fixture = Fixture::new();
+    fixture.set(&[("web", 31000, 1), ("db", 31001, 0)]);
+    assert_eq!(fixture.answers(), "31000 shop/web 1; 31001 shop/db 0; ");
+    fixture.set(&[("web", 31000, 2)]);
+    assert_eq!(fixture.answers(), "31000 shop/web 2; 31001 shop/db 0; ");
+    fixture.set(&[("web", 31005, 2), ("db", 0, 0)]);
+    assert_eq!(fixture.answers(), "31005 shop/web 2; ");
+    let done = fixture.listeners.done();
+    fixture.set(&[("web", 31005, 2), ("db", 0, 0)]);
+    fixture.wait(100);
+    assert_eq!(fixture.listeners.done(), done, "nothing is new");
+    fixture.set(&[("web", 0, 0)]);
+    assert_eq!((fixture.answers(), fixture.problems()), (String::new(), vec![]));
 }
 
 #[test]
 fn what_changes_while_a_port_is_being_opened_is_answered_in_the_end() {
-    let bench = Bench::new();
+    let fixture = Fixture::new();
     for last in [("web", 31000, 3), ("web", 31001, 3), ("web", 0, 0)] {
         for change in [("web", 31000, 1), ("web", 31000, 2), ("web", 0, 0), last] {
-            bench.say(false, &[change], Reply::to(|_| {}));
-            bench.universe.settle();
+            fixture.say(false, &[change], Reply::to(|_| {}));
+            fixture.universe.settle();
         }
-        bench.settle();
+        fixture.settle();
         let (name, port, pods) = last;
-        let wanted = if port > 0 { format!("{port} shop/{name} {pods}; ") } else { String::new() };
-        assert_eq!(bench.answers(), wanted);
+        let expected =
+            if port > 0 { format!("{port} shop/{name} {pods}; ") } else { String::new() };
+        assert_eq!(fixture.answers(), expected);
     }
 }
 
 #[test]
 fn who_came_first_has_a_port_and_the_next_gets_it_from_that_one() {
-    let bench = Bench::new();
-    bench.set(&[("web", 31000, 1)]);
-    bench.set(&[("api", 31000, 2), ("db", 31000, 3)]);
-    assert_eq!(bench.answers(), "31000 shop/web 1; ");
-    let said = bench.problems();
-    let wanted = "its healthCheckNodePort 31000 is shop/web's: give one of the two another";
-    assert_eq!(said, [format!("shop/api: {wanted}"), format!("shop/db: {wanted}")]);
+    let fixture = Fixture::new();
+    fixture.set(&[("web", 31000, 1)]);
+    fixture.set(&[("api", 31000, 2), ("db", 31000, 3)]);
+    assert_eq!(fixture.answers(), "31000 shop/web 1; ");
+    let said = fixture.problems();
+    let expected = "its healthCheckNodePort 31000 is shop/web's: give one of the two another";
+    assert_eq!(said, [format!("shop/api: {expected}"), format!("shop/db: {expected}")]);
     // What is new of it is no reason to lose it, and of the others no reason to get it.
-    bench.set(&[("api", 31000, 4), ("web", 31000, 5)]);
-    assert_eq!(bench.answers(), "31000 shop/web 5; ");
-    bench.set(&[("web", 31001, 5)]);
-    assert_eq!(bench.answers(), "31000 shop/api 4; 31001 shop/web 5; ");
-    bench.set(&[("api", 0, 0)]);
-    assert_eq!(bench.answers(), "31000 shop/db 3; 31001 shop/web 5; ");
-    assert_eq!(bench.problems(), [""; 0]);
+    fixture.set(&[("api", 31000, 4), ("web", 31000, 5)]);
+    assert_eq!(fixture.answers(), "31000 shop/web 5; ");
+    fixture.set(&[("web", 31001, 5)]);
+    assert_eq!(fixture.answers(), "31000 shop/api 4; 31001 shop/web 5; ");
+    fixture.set(&[("api", 0, 0)]);
+    assert_eq!(fixture.answers(), "31000 shop/db 3; 31001 shop/web 5; ");
+    assert_eq!(fixture.problems(), [""; 0]);
 }
 
 #[test]
 fn a_port_that_somebody_else_has_is_tried_again_ever_more_slowly() {
-    let bench = Bench::new();
-    bench.listeners.take(&[31000]);
-    bench.set(&[("web", 31000, 1), ("db", 31001, 2)]);
-    assert_eq!(bench.answers(), "31001 shop/db 2; ", "others are answered for");
-    let wanted = "shop/web: its healthCheckNodePort 31000 answers nobody: port 31000 is taken";
-    assert_eq!(bench.problems(), [wanted]);
-    let before = bench.listeners.done();
-    bench.wait(60);
-    let tries = bench.listeners.done() - before;
+    let fixture = Fixture::new();
+    fixture.listeners.take(&[31000]);
+    fixture.set(&[("web", 31000, 1), ("db", 31001, 2)]);
+    assert_eq!(fixture.answers(), "31001 shop/db 2; ", "others are answered for");
+    let expected = "shop/web: its healthCheckNodePort 31000 answers nobody: port 31000 is taken";
+    assert_eq!(fixture.problems(), [expected]);
+    let before = fixture.listeners.done();
+    fixture.wait(60);
+    let tries = fixture.listeners.done() - before;
     assert!((5..=11).contains(&tries), "{tries} tries in a minute");
-    bench.wait(600);
-    bench.set(&[("web", 31000, 7)]);
-    bench.listeners.take(&[]);
-    bench.wait(31);
-    assert_eq!(bench.answers(), "31000 shop/web 7; 31001 shop/db 2; ");
-    assert_eq!(bench.problems(), [""; 0]);
+    fixture.wait(600);
+    fixture.set(&[("web", 31000, 7)]);
+    fixture.listeners.take(&[]);
+    fixture.wait(31);
+    assert_eq!(fixture.answers(), "31000 shop/web 7; 31001 shop/db 2; ");
+    assert_eq!(fixture.problems(), [""; 0]);
     // One that goes while it waits for its turn waits no more.
-    bench.set(&[("web", 0, 0)]);
-    bench.listeners.take(&[31000]);
-    bench.set(&[("web", 31000, 7)]);
-    bench.set(&[("web", 0, 0)]);
-    let before = bench.listeners.done();
-    bench.wait(60);
-    assert_eq!((bench.answers().as_str(), bench.listeners.done()), ("31001 shop/db 2; ", before));
+    fixture.set(&[("web", 0, 0)]);
+    fixture.listeners.take(&[31000]);
+    fixture.set(&[("web", 31000, 7)]);
+    fixture.set(&[("web", 0, 0)]);
+    let before = fixture.listeners.done();
+    fixture.wait(60);
+    assert_eq!(
+        (fixture.answers().as_str(), fixture.listeners.done()),
+        ("31001 shop/db 2; ", before)
+    );
 }
 
 #[test]
 fn all_that_is_said_anew_leaves_nothing_stale() {
-    let bench = Bench::new();
-    bench.set(&[("web", 31000, 1), ("db", 31001, 2), ("api", 31001, 3)]);
-    bench.say(true, &[("api", 31001, 3), ("web", 31000, 1)], Reply::to(|_| {}));
-    bench.settle();
-    assert_eq!(bench.answers(), "31000 shop/web 1; 31001 shop/api 3; ");
+    let fixture = Fixture::new();
+    fixture.set(&[("web", 31000, 1), ("db", 31001, 2), ("api", 31001, 3)]);
+    fixture.say(true, &[("api", 31001, 3), ("web", 31000, 1)], Reply::to(|_| {}));
+    fixture.settle();
+    assert_eq!(fixture.answers(), "31000 shop/web 1; 31001 shop/api 3; ");
 }
 
 #[test]
 fn a_crash_closes_no_port_and_loses_none() {
-    let bench = Bench::new();
-    bench.set(&[("web", 31000, 1), ("db", 31001, 2)]);
+    let fixture = Fixture::new();
+    fixture.set(&[("web", 31000, 1), ("db", 31001, 2)]);
     // It crashes over what it has taken in, and with a port of which it will not hear.
-    bench.say(false, &[("web", 31002, 1), ("db", 31001, 4), ("api", 31003, 1)], crash());
-    bench.universe.settle();
-    assert_eq!(bench.answers(), "31000 shop/web 1; 31001 shop/db 2; ", "they answer on");
-    bench.settle();
-    assert_eq!(bench.answers(), "31001 shop/db 4; 31002 shop/web 1; 31003 shop/api 1; ");
-    bench.say(false, &[("web", 31004, 1)], Reply::to(|_| {}));
-    bench.universe.settle();
-    bench.say(false, &[], crash());
-    bench.settle();
-    assert_eq!(bench.answers(), "31001 shop/db 4; 31003 shop/api 1; 31004 shop/web 1; ");
+    fixture.say(false, &[("web", 31002, 1), ("db", 31001, 4), ("api", 31003, 1)], crash());
+    fixture.universe.settle();
+    assert_eq!(fixture.answers(), "31000 shop/web 1; 31001 shop/db 2; ", "they answer on");
+    fixture.settle();
+    assert_eq!(fixture.answers(), "31001 shop/db 4; 31002 shop/web 1; 31003 shop/api 1; ");
+    fixture.say(false, &[("web", 31004, 1)], Reply::to(|_| {}));
+    fixture.universe.settle();
+    fixture.say(false, &[], crash());
+    fixture.settle();
+    assert_eq!(fixture.answers(), "31001 shop/db 4; 31003 shop/api 1; 31004 shop/web 1; ");
     // It is as it was, but for what it does not hear of.
-    bench.say(false, &[("web", 31004, 2)], Reply::to(|_| {}));
-    bench.universe.settle();
-    bench.say(false, &[("web", 31004, 1)], crash());
-    bench.settle();
-    assert_eq!(bench.answers(), "31001 shop/db 4; 31003 shop/api 1; 31004 shop/web 1; ");
+    fixture.say(false, &[("web", 31004, 2)], Reply::to(|_| {}));
+    fixture.universe.settle();
+    fixture.say(false, &[("web", 31004, 1)], crash());
+    fixture.settle();
+    assert_eq!(fixture.answers(), "31001 shop/db 4; 31003 shop/api 1; 31004 shop/web 1; ");
 }

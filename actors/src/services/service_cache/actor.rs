@@ -227,9 +227,9 @@ impl Services {
         self.telling = true;
     }
 
-    fn health_told(&mut self, told: Result<(), AskError>) {
+    fn health_told(&mut self, reported: Result<(), AskError>) {
         self.telling = false;
-        let is_lost = told.is_err_and(|error| error != AskError::Gone);
+        let is_lost = reported.is_err_and(|error| error != AskError::Gone);
         if let Some(health) = self.state.health.as_mut().filter(|_| is_lost) {
             health.begin_anew();
         }
@@ -360,8 +360,8 @@ impl Behaviour for Services {
                 state.changed.append(&mut state.remote.configured(clusters));
                 state.mesh_synced();
             }
-            ServicesMsg::Quarantine { backend, wanted, reply } => {
-                self.quarantine(backend, wanted, reply);
+            ServicesMsg::Quarantine { backend, desired, reply } => {
+                self.quarantine(backend, desired, reply);
             }
             ServicesMsg::List(reply) => {
                 let state = &*self.state;
@@ -381,7 +381,7 @@ impl Behaviour for Services {
             ServicesAnswer::Retry => self.advance(Event::Retry, cx),
             ServicesAnswer::Sweep => self.compare(None, cx),
             ServicesAnswer::Written(done) => self.advance(Event::Written(done), cx),
-            ServicesAnswer::HealthTold(told) => self.health_told(told),
+            ServicesAnswer::HealthTold(reported) => self.health_told(reported),
             ServicesAnswer::Page(done) => self.page(done, cx),
             ServicesAnswer::Tables(last, done) => self.tables(last, done, cx),
             ServicesAnswer::Cleaned(done) => {

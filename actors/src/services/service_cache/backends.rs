@@ -59,7 +59,7 @@ impl Backend {
         self.listed == 0 && self.inherited.is_none()
     }
 
-    fn wanted(&self, quarantine: &Quarantine) -> Option<BackendState> {
+    fn desired(&self, quarantine: &Quarantine) -> Option<BackendState> {
         match (self.active, self.ending, self.listed) {
             _ if quarantine.contains(&self.id) => Some(BackendState::Quarantined),
             (1.., ..) => Some(BackendState::Active),
@@ -241,7 +241,7 @@ impl Backends {
     /// Each place with its number.
     pub(super) fn iter(&self) -> impl Iterator<Item = (L4Address, BackendId, BackendState)> {
         let all = self.by_place.iter();
-        all.filter_map(|(at, backend)| Some((*at, backend.id, backend.wanted(&self.quarantine)?)))
+        all.filter_map(|(at, backend)| Some((*at, backend.id, backend.desired(&self.quarantine)?)))
     }
 
     /// How many there are, and how many of them the kernel has otherwise.
@@ -320,13 +320,13 @@ impl Backends {
 
     /// Keeps a backend from new connections, or does not any more; its number. None if there is no
     /// such backend.
-    pub(super) fn quarantine(&mut self, at: L4Address, wanted: bool) -> Option<BackendId> {
+    pub(super) fn quarantine(&mut self, at: L4Address, desired: bool) -> Option<BackendId> {
         let backend = self.by_place.get_mut(&at).filter(|it| !it.is_gone())?;
-        let is_new = match wanted {
+        let is_new = match desired {
             true => self.quarantine.insert(backend.id),
             false => self.quarantine.remove(&backend.id),
         };
-        let state = if wanted { BackendState::Quarantined } else { BackendState::Active };
+        let state = if desired { BackendState::Quarantined } else { BackendState::Active };
         if let Some(inherited) = backend.inherited.as_mut().filter(|_| is_new) {
             *inherited = state;
         }
@@ -356,7 +356,7 @@ impl Backends {
             InKernel::Unsure => None,
         };
         let will_be = backend.flying.or(there);
-        if !backend.due && will_be != Some(backend.wanted(quarantine)) {
+        if !backend.due && will_be != Some(backend.desired(quarantine)) {
             backend.due = true;
             due.push(at);
         }
@@ -373,7 +373,7 @@ impl Backends {
         let (mut puts, mut deletes, mut later) = (Vec::new(), Vec::new(), Vec::new());
         for at in std::mem::take(&mut self.due) {
             let Some(backend) = self.by_place.get_mut(&at) else { continue };
-            match backend.wanted(&self.quarantine) {
+            match backend.desired(&self.quarantine) {
                 // Of several services that list it the last one heard of has it so again.
                 Some(state) if backend.kernel == InKernel::Row(state) => {
                     backend.due = false;
@@ -388,7 +388,7 @@ impl Backends {
             }
             backend.due = false;
             backend.seen = Seen::Skipped;
-            backend.flying = Some(backend.wanted(&self.quarantine));
+            backend.flying = Some(backend.desired(&self.quarantine));
             self.flying.push(at);
         }
         self.due = later;
@@ -407,7 +407,7 @@ impl Backends {
                 Some(None) if removed => InKernel::Nothing,
                 _ => InKernel::Unsure,
             };
-            if backend.kernel == InKernel::Nothing && backend.wanted(&self.quarantine).is_none() {
+            if backend.kernel == InKernel::Nothing && backend.desired(&self.quarantine).is_none() {
                 self.places.remove(&backend.id);
                 if self.sweeping {
                     self.left.insert(backend.id);

@@ -148,8 +148,8 @@ fn shortage(wish: &Wish, stores: &Stores<'_>) -> Option<String> {
         }
     }
     let mut needed = Weight::default();
-    for (at, wanted) in &wish.frontends {
-        needed.add_growth(wanted.weight(at), table.weight_of(at));
+    for (at, desired) in &wish.frontends {
+        needed.add_growth(desired.weight(at), table.weight_of(at));
     }
     let Weight { slots, ranges, matches, members, .. } = table.weight();
     more("cilium_lb4_services_v2", slots[1], needed.slots[1])
@@ -202,7 +202,7 @@ fn exchange(
         stores.backends.list(*at, *state);
     }
     let (mut given, mut denied) = (BTreeSet::new(), Vec::new());
-    for (frontend, wanted) in frontends {
+    for (frontend, desired) in frontends {
         if given.contains(&frontend) {
             problems.push(format!("{frontend} is said twice of it: the first counts"));
             continue;
@@ -216,7 +216,7 @@ fn exchange(
             denied.push(frontend);
             continue;
         }
-        let shape = shape(frontend, wanted, stores);
+        let shape = shape(frontend, desired, stores);
         if shape.used == 0 && !shape.backends.is_empty() {
             problems.push(format!(
                 "all who serve {frontend} are quarantined, and serve as if they were not: release \
@@ -242,30 +242,30 @@ fn exchange(
 }
 
 /// The rows of a frontend, with slots kept.
-fn shape(frontend: Frontend, wanted: FrontendWish, stores: &Stores<'_>) -> Shape {
+fn shape(frontend: Frontend, desired: FrontendWish, stores: &Stores<'_>) -> Shape {
     let line = stores.table.get(&frontend);
     let there = line.and_then(|line| line.there());
     let before = there.map(|shape| shape.backends.clone()).unwrap_or_default();
-    let matters = !wanted.kept.is_empty() || stores.keeps;
+    let matters = !desired.retained.is_empty() || stores.keeps;
     let had = line.filter(|_| matters).map(|line| line.members()).unwrap_or_default();
-    let ids = wanted.backends.iter().filter_map(|at| stores.backends.id(at));
+    let ids = desired.backends.iter().filter_map(|at| stores.backends.id(at));
     let mut ids: BTreeSet<_> = ids.collect();
     if stores.keeps {
         ids.extend(before.iter().filter(|id| stores.backends.unheard().contains(id)));
     }
     // Who never served it has nothing to keep.
-    let kept = wanted.kept.iter().filter_map(|(at, state)| {
+    let retained = desired.retained.iter().filter_map(|(at, state)| {
         let id = stores.backends.id(at)?;
         (had.contains_key(&id) && !ids.contains(&id)).then_some((id, *state))
     });
-    let mut kept: BTreeMap<_, _> = kept.collect();
+    let mut retained: BTreeMap<_, _> = retained.collect();
     if stores.keeps {
         let unheard = had.iter().filter(|(id, _)| stores.backends.unheard().contains(id));
-        kept.extend(unheard.filter(|(id, _)| !ids.contains(id)));
+        retained.extend(unheard.filter(|(id, _)| !ids.contains(id)));
     }
-    let kept = kept.into_iter().collect();
-    let FrontendWish { word, flags, ranges, .. } = wanted;
-    let mut shape = Shape { word, flags, ranges, backends: before, used: 0, kept };
+    let retained = retained.into_iter().collect();
+    let FrontendWish { word, flags, ranges, .. } = desired;
+    let mut shape = Shape { word, flags, ranges, backends: before, used: 0, retained };
     shape.lead_to(&ids, stores.backends.quarantined());
     shape
 }

@@ -12,7 +12,7 @@ use ipnet::IpNet;
 use super::{
     annotations::{Affinity, Exposed},
     backends::Backends,
-    listed::{Listed, alike, can_serve, each, first, kept, known, near},
+    listed::{Listed, alike, can_serve, each, first, known, near, retained},
     object::{Port, Spec},
     reported::Said,
     slice::{Serving, SlicePort},
@@ -127,7 +127,7 @@ pub(super) struct FrontendWish {
     /// Who is used.
     pub(super) backends: Vec<L4Address>,
     /// Who is listed besides, and keeps what it has.
-    pub(super) kept: Vec<(L4Address, BackendState)>,
+    pub(super) retained: Vec<(L4Address, BackendState)>,
     /// Who may use it; everyone if nobody is named.
     pub(super) ranges: Box<[IpNet]>,
 }
@@ -367,7 +367,7 @@ impl Surroundings {
         if let (Some(host), true) = (host, own.is_empty()) {
             let number = port.port;
             problems.push(format!(
-                "{host}, where its port {number} is wanted, is no address of this node: name one \
+                "{host}, where its port {number} is expected, is no address of this node: name one \
                  that is, or none"
             ));
         }
@@ -419,10 +419,10 @@ impl Surroundings {
         let affinity = annotated.map(|it| it.affinity).unwrap_or_default();
         let mut add = |scope, local| {
             let backends = self.used(at, members, (local, affinity));
-            let kept = kept(at, members, &backends);
+            let retained = retained(at, members, &backends);
             let ranges = ranges.clone();
-            let wanted = FrontendWish { word, flags: bits, backends, kept, ranges };
-            wish.frontends.push((Frontend { at, scope }, wanted));
+            let desired = FrontendWish { word, flags: bits, backends, retained, ranges };
+            wish.frontends.push((Frontend { at, scope }, desired));
         };
         if two {
             // The other one leads to it.
@@ -434,7 +434,7 @@ impl Surroundings {
     }
 
     /// Who is used of those who are listed: of the frontend's family, on this node if only such are
-    /// wanted, of the clusters that come first, for clients of this node, or of this zone, if each says
+    /// desired, of the clusters that come first, for clients of this node, or of this zone, if each says
     /// for whose. Who is quarantined
     /// and would be used is among them, and keeps nobody away who is farther. Who ends is used only
     /// if there is nobody else.

@@ -65,7 +65,7 @@ fn inside<'a>(of: &Mapping<'a>, name: &str) -> Result<Option<Mapping<'a>>, Fault
     of.get(name).map(|field| field.any_mapping()).transpose()
 }
 
-/// The address of the node at which a port is wanted; `None` means all.
+/// The address of the node at which a port is desired; `None` means all.
 fn host(port: &Mapping<'_>) -> Result<Option<IpAddr>, Fault> {
     let Some(field) = port.get("hostIP") else { return Ok(None) };
     if field.text()?.is_empty() {

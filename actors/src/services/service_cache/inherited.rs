@@ -208,9 +208,9 @@ fn take_backends(
             _ if id == BackendId::default() => {
                 Some(format!("backend {at} has number 0, which is nobody's: it goes"))
             }
-            (Some(kept), _) => {
-                places.insert((id, is_ipv4), *kept);
-                Some(format!("backend {at} has the numbers {kept} and {id}: {id} goes"))
+            (Some(retained), _) => {
+                places.insert((id, is_ipv4), *retained);
+                Some(format!("backend {at} has the numbers {retained} and {id}: {id} goes"))
             }
             (None, Some(other)) => {
                 Some(format!("backend {at} has the number {id}, which is that of {other}: it goes"))
@@ -311,7 +311,7 @@ fn shape(
     let slots = group.rows.iter().filter(|(slot, _)| *slot > 0);
     is_whole &= slots.clone().map(|(slot, _)| u32::from(*slot)).eq(1..=all);
     for (slot, row) in slots.filter(|(slot, _)| u32::from(*slot) <= all) {
-        let Some(kept) = places.get(&(BackendId(row.word), is_ipv4)) else {
+        let Some(retained) = places.get(&(BackendId(row.word), is_ipv4)) else {
             is_whole = false;
             continue;
         };
@@ -319,9 +319,10 @@ fn shape(
             true => (&mut used, 0),
             false => (&mut quarantined, service_flags::QUARANTINED),
         };
-        is_whole &= kept.0 == row.word && row.id == id && row.flags == flags && !to.contains(kept);
-        if !to.contains(kept) {
-            to.push(*kept);
+        is_whole &=
+            retained.0 == row.word && row.id == id && row.flags == flags && !to.contains(retained);
+        if !to.contains(retained) {
+            to.push(*retained);
         }
     }
     is_whole &= beside.reverse.get(&(id, is_ipv4)) == Some(&group.frontend.at.socket());
@@ -332,7 +333,7 @@ fn shape(
         ranges.filter(|range| range.addr().is_ipv4() == is_ipv4).copied().collect();
     let (word, flags) = (first.word, first.flags);
     let backends = used.into();
-    let mut shape = Shape { word, flags, used: count, backends, ranges, kept: Box::default() };
+    let mut shape = Shape { word, flags, used: count, backends, ranges, retained: Box::default() };
     is_whole &= take_members(&mut shape, beside.members.of_number(id, is_ipv4), known);
     is_whole &= shape.matches() == beside.matches(id);
     is_whole &= shape.has_table() == beside.tables.contains(&(id, is_ipv4));
@@ -347,18 +348,18 @@ fn take_members(
     (places, backends): Known<'_>,
 ) -> bool {
     let in_slots: BTreeMap<BackendId, BackendState> = shape.members().collect();
-    let (mut kept, mut right) = (Vec::new(), 0);
+    let (mut retained, mut right) = (Vec::new(), 0);
     for (_, is_ipv4, backend, row) in rows {
         let is_known = places.get(&(*backend, *is_ipv4)) == Some(backend);
         let is_right = is_known && backends.place(*backend) == Some(row.at);
         let state = in_slots.get(backend).copied();
         let rests = [BackendState::Terminating, BackendState::Maintenance].contains(&row.state);
         if state.is_none() && is_known && rests {
-            kept.push((*backend, row.state));
+            retained.push((*backend, row.state));
         }
         right += usize::from(is_right && state.map_or(rests, |state| state == row.state));
     }
-    shape.kept = kept.into();
+    shape.retained = retained.into();
     right == rows.len() && right == shape.members_len()
 }
 

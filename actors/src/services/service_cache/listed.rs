@@ -75,7 +75,7 @@ pub(super) fn can_serve(at: L4Address, to: &L4Address) -> bool {
 
 /// Who is listed for a frontend and not used there: clients who have one stay with it, or those only
 /// whose connections would break.
-pub(super) fn kept(
+pub(super) fn retained(
     at: L4Address,
     members: &[(L4Address, Listed<'_>)],
     used: &[L4Address],
@@ -98,9 +98,9 @@ pub(super) fn near<'a, 'b>(
     all: &[&'a (L4Address, Listed<'b>)],
     is_near: impl Fn(&Listed<'b>) -> Option<bool>,
 ) -> Option<Vec<&'a (L4Address, Listed<'b>)>> {
-    let told: Option<Vec<_>> = all.iter().map(|(_, it)| is_near(it)).collect();
+    let reported: Option<Vec<_>> = all.iter().map(|(_, it)| is_near(it)).collect();
     let near: Vec<_> =
-        all.iter().zip(told?).filter(|(_, is_near)| *is_near).map(|(it, _)| *it).collect();
+        all.iter().zip(reported?).filter(|(_, is_near)| *is_near).map(|(it, _)| *it).collect();
     (!near.is_empty() || mutated(Mutant::HintsStarve)).then_some(near)
 }
 

@@ -92,7 +92,7 @@ pub enum ServicesMsg {
         /// The backend.
         backend: L4Address,
         /// Whether to keep it from them.
-        wanted: bool,
+        desired: bool,
         /// Where the answer goes.
         reply: Reply<Result<(), UnknownBackend>>,
     },

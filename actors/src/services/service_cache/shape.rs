@@ -23,7 +23,7 @@ pub(super) struct Shape {
     /// In the order of their slots, from slot 1 on.
     pub(super) backends: Box<[BackendId]>,
     /// Those that have no slot and keep what they have, each in a state of its own.
-    pub(super) kept: Box<[(BackendId, BackendState)]>,
+    pub(super) retained: Box<[(BackendId, BackendState)]>,
     /// Who may use it; everyone if nobody is named.
     pub(super) ranges: Box<[IpNet]>,
 }
@@ -40,14 +40,14 @@ impl Shape {
     /// Everyone who serves it, with how.
     pub(super) fn members(&self) -> impl Iterator<Item = (BackendId, BackendState)> {
         let slots = self.backends.iter().enumerate().map(|(slot, id)| (*id, self.state(slot)));
-        slots.chain(self.kept.iter().copied())
+        slots.chain(self.retained.iter().copied())
     }
 
     /// How a backend serves it, if it does.
     pub(super) fn member(&self, id: BackendId) -> Option<BackendState> {
         let slot = self.backends.iter().position(|it| *it == id);
-        let kept = || self.kept.iter().find(|(it, _)| *it == id).map(|(_, state)| *state);
-        slot.map(|slot| self.state(slot)).or_else(kept)
+        let retained = || self.retained.iter().find(|(it, _)| *it == id).map(|(_, state)| *state);
+        slot.map(|slot| self.state(slot)).or_else(retained)
     }
 
     fn state(&self, slot: usize) -> BackendState {
@@ -56,7 +56,7 @@ impl Shape {
 
     /// How many serve it.
     pub(super) fn members_len(&self) -> usize {
-        self.backends.len() + self.kept.len()
+        self.backends.len() + self.retained.len()
     }
 
     /// The row of slot 0.
@@ -101,7 +101,7 @@ impl Shape {
 /// What of a frontend the kernel may have.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum InKernel {
-    /// Just what is wanted.
+    /// Just what is desired.
     Same,
     /// Nothing.
     Nothing,
@@ -162,13 +162,13 @@ impl Rows {
         !self.gone_members.is_empty() || self.members.iter().any(rests)
     }
 
-    /// Adds what leads from what the kernel has of a frontend to what is wanted.
+    /// Adds what leads from what the kernel has of a frontend to what is desired.
     pub(super) fn add(
         &mut self,
         frontend: Frontend,
         id: ServiceId,
         kernel: &InKernel,
-        wanted: Option<&Shape>,
+        desired: Option<&Shape>,
     ) {
         let nothing = Shape::default();
         let (before, unsure) = match kernel {
@@ -182,14 +182,14 @@ impl Rows {
         if let Some(traces) = unsure {
             there = traces.clone();
         }
-        match wanted {
+        match desired {
             Some(shape) => self.put(frontend, id, before, shape),
             None => {
                 self.gone_firsts.push((frontend, 0));
                 self.gone_reverse.push((id, frontend.at.address.is_ipv4()));
             }
         }
-        let shape = wanted.unwrap_or(&nothing);
+        let shape = desired.unwrap_or(&nothing);
         let last = u16::try_from(shape.backends.len()).unwrap_or(u16::MAX);
         self.gone_slots.extend((last + 1..=there.slots).map(|slot| (frontend, slot)));
         let (matches, ranges) = (shape.matches(), &shape.ranges);
@@ -240,14 +240,18 @@ impl Rows {
 
 /// The order of slots for these backends: who has a slot keeps it, who is new takes one that came
 /// free, the last ones fill what else is free.
-fn arrange(before: &[BackendId], wanted: &BTreeSet<BackendId>) -> Box<[BackendId]> {
-    let mut kept: BTreeSet<BackendId> = BTreeSet::new();
-    let stays =
-        |id: &BackendId, kept: &mut BTreeSet<BackendId>| wanted.contains(id) && kept.insert(*id);
-    let mut slots: Vec<_> =
-        before.iter().take(wanted.len()).map(|id| stays(id, &mut kept).then_some(*id)).collect();
-    slots.resize(wanted.len(), None);
-    let mut new = wanted.iter().filter(|id| !kept.contains(id));
+fn arrange(before: &[BackendId], desired: &BTreeSet<BackendId>) -> Box<[BackendId]> {
+    let mut retained: BTreeSet<BackendId> = BTreeSet::new();
+    let stays = |id: &BackendId, retained: &mut BTreeSet<BackendId>| {
+        desired.contains(id) && retained.insert(*id)
+    };
+    let mut slots: Vec<_> = before
+        .iter()
+        .take(desired.len())
+        .map(|id| stays(id, &mut retained).then_some(*id))
+        .collect();
+    slots.resize(desired.len(), None);
+    let mut new = desired.iter().filter(|id| !retained.contains(id));
     let filled = slots.into_iter().map(|slot| slot.or_else(|| new.next().copied()));
     filled.flatten().collect()
 }
@@ -262,7 +266,7 @@ mod tests {
 
     #[test]
     fn who_has_a_slot_keeps_it() {
-        for (before, wanted, after) in [
+        for (before, expected, after) in [
             (&[][..], &[3, 1, 2][..], &[1, 2, 3][..]),
             (&[3, 1, 2], &[1, 2, 3], &[3, 1, 2]),
             (&[3, 1, 2], &[2, 3], &[3, 2]),
@@ -272,8 +276,8 @@ mod tests {
             (&[5, 5, 6], &[5, 6], &[5, 6]),
             (&[1, 2, 3], &[], &[]),
         ] {
-            let wanted = ids(wanted).into_iter().collect();
-            assert_eq!(*arrange(&ids(before), &wanted), *ids(after), "from {before:?}");
+            let expected = ids(expected).into_iter().collect();
+            assert_eq!(*arrange(&ids(before), &expected), *ids(after), "from {before:?}");
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::{model::Frontend, ports::BackendState};
 pub(super) fn services(table: &Table, backends: &Backends) -> Vec<ServiceView> {
     let places: BTreeMap<_, _> = backends.iter().map(|(at, id, state)| (id, (at, state))).collect();
     let view = |(frontend, line): (&Frontend, &Line)| {
-        let shape = line.wanted()?;
+        let shape = line.desired()?;
         let backends = shape.backends.iter().map(|id| match places.get(id) {
             Some((at, state)) => (*id, Some(*at), *state),
             None => (*id, None, BackendState::Active),

@@ -311,7 +311,7 @@ impl ServiceCacheState {
                     != (self.unused.backend, self.unused.service) =>
             {
                 sweep.found.note(map.name(), Kind::Changed, "the numbers that none ever had");
-                // Other than any that may be wanted: it is written with the next batch.
+                // Other than any that may be desired: it is written with the next batch.
                 self.unused = UnusedNumbers::default();
             }
             PageRows::Backends(rows) => {

@@ -31,9 +31,9 @@ pub(super) struct Line {
     /// The service that it is of; nobody's is one of an earlier run.
     pub(super) owner: Option<Name>,
     /// What it is to be; nothing if it is to go.
-    wanted: Option<Shape>,
+    desired: Option<Shape>,
     kernel: InKernel,
-    /// Whether the batch under way writes it; what that writes, if something else is wanted by now.
+    /// Whether the batch under way writes it; what that writes, if something else is desired by now.
     flying: Flying,
     due: bool,
     /// How many of its rows a sweep saw in the map that it reads, or [`SKIPPED`].
@@ -43,31 +43,31 @@ pub(super) struct Line {
 #[derive(Debug)]
 enum Flying {
     No,
-    Wanted,
+    Desired,
     Other(Option<Box<Shape>>),
 }
 
 impl Line {
     /// What it is to be.
-    pub(super) fn wanted(&self) -> Option<&Shape> {
-        self.wanted.as_ref()
+    pub(super) fn desired(&self) -> Option<&Shape> {
+        self.desired.as_ref()
     }
 
-    /// Whether the kernel has just what is wanted.
+    /// Whether the kernel has just what is desired.
     pub(super) fn is_realised(&self) -> bool {
         matches!((&self.flying, &self.kernel), (Flying::No, InKernel::Same))
     }
 
     /// What the kernel is to have of it, if what a sweep sees of it says something.
     pub(super) fn judged(&self) -> Option<&Shape> {
-        self.wanted.as_ref().filter(|_| self.seen != SKIPPED && self.is_realised())
+        self.desired.as_ref().filter(|_| self.seen != SKIPPED && self.is_realised())
     }
 
     /// Who may have connections by it, and how each serves it: as the kernel has it, or may have it by now.
     pub(super) fn members(&self) -> BTreeMap<BackendId, BackendState> {
         let flying = match &self.flying {
             Flying::No => None,
-            Flying::Wanted => self.wanted.as_ref(),
+            Flying::Desired => self.desired.as_ref(),
             Flying::Other(shape) => shape.as_deref(),
         };
         let mut all: BTreeMap<_, _> = flying.into_iter().flat_map(Shape::members).collect();
@@ -83,9 +83,9 @@ impl Line {
     /// What the kernel has of it, for slots to be kept.
     pub(super) fn there(&self) -> Option<&Shape> {
         match &self.kernel {
-            InKernel::Same => self.wanted.as_ref(),
+            InKernel::Same => self.desired.as_ref(),
             InKernel::Shape(shape) => Some(shape),
-            InKernel::Nothing | InKernel::Unsure(_) => self.wanted.as_ref(),
+            InKernel::Nothing | InKernel::Unsure(_) => self.desired.as_ref(),
         }
     }
 }
@@ -134,18 +134,18 @@ impl Table {
         self.free = all.filter(|id| !had.contains(id)).collect();
     }
 
-    /// A frontend of an earlier run. What of it is not whole is `wanted` to be.
+    /// A frontend of an earlier run. What of it is not whole is `desired` to be.
     pub(super) fn inherit(
         &mut self,
         frontend: Frontend,
         id: ServiceId,
-        wanted: Option<Shape>,
+        desired: Option<Shape>,
         kernel: InKernel,
     ) {
         self.reserve_below(u32::from(id.0) + 1);
-        self.wildcards.change(&frontend, None, wanted.as_ref());
+        self.wildcards.change(&frontend, None, desired.as_ref());
         let (flying, due, seen) = (Flying::No, false, SKIPPED);
-        let line = Line { id, owner: None, wanted, kernel, flying, due, seen };
+        let line = Line { id, owner: None, desired, kernel, flying, due, seen };
         self.weight.exchange(Weight::default(), weight(&frontend, &line));
         self.lines.insert(frontend, line);
         self.touch(frontend);
@@ -156,7 +156,7 @@ impl Table {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Frontend, &Line)> {
-        self.lines.iter().filter(|(_, line)| line.wanted.is_some())
+        self.lines.iter().filter(|(_, line)| line.desired.is_some())
     }
 
     /// How many there are, and how many of them the kernel has otherwise.
@@ -196,7 +196,7 @@ impl Table {
     /// another service.
     pub(super) fn is_left_by_another(&self, at: &Frontend, backends: &BTreeSet<BackendId>) -> bool {
         let line = self.lines.get(at).filter(|line| line.owner.is_none());
-        let shape = line.and_then(|line| line.wanted.as_ref());
+        let shape = line.and_then(|line| line.desired.as_ref());
         shape.is_some_and(|shape| {
             !shape.backends.is_empty() && !shape.backends.iter().any(|id| backends.contains(id))
         })
@@ -223,7 +223,7 @@ impl Table {
             let line = Line {
                 id,
                 owner: None,
-                wanted: None,
+                desired: None,
                 kernel: InKernel::Nothing,
                 flying: Flying::No,
                 due: false,
@@ -241,12 +241,12 @@ impl Table {
     /// A service gets a frontend of an earlier run as it is; nothing if there is no such.
     pub(super) fn adopt(&mut self, frontend: Frontend, owner: &Name) -> Option<&Shape> {
         let line = self.lines.get_mut(&frontend).filter(|line| line.owner.is_none())?;
-        let wanted = line.wanted.as_ref()?;
+        let desired = line.desired.as_ref()?;
         line.owner = Some(Rc::clone(owner));
-        Some(wanted)
+        Some(desired)
     }
 
-    /// A service lets go of a frontend. Those who wanted it too may have it.
+    /// A service lets go of a frontend. Those who desired it too may have it.
     pub(super) fn release(&mut self, frontend: Frontend, owner: &Name) -> BTreeSet<Name> {
         let Some(line) = self.lines.get_mut(&frontend) else { return BTreeSet::new() };
         if line.owner.as_ref() != Some(owner) {
@@ -260,12 +260,12 @@ impl Table {
 
     /// A backend is quarantined or released: every frontend that leads to it changes.
     pub(super) fn quarantine(&mut self, id: BackendId, all: &Quarantine) {
-        let leads = |line: &Line| line.wanted.as_ref().is_some_and(|it| it.backends.contains(&id));
+        let leads = |line: &Line| line.desired.as_ref().is_some_and(|it| it.backends.contains(&id));
         let lines = self.lines.iter().filter(|(_, line)| leads(line));
         let frontends: Vec<_> = lines.map(|(frontend, _)| *frontend).collect();
         for frontend in frontends {
             let Some(line) = self.lines.get(&frontend) else { continue };
-            let mut shape = line.wanted.clone();
+            let mut shape = line.desired.clone();
             if let Some(shape) = &mut shape {
                 shape.lead_to(&shape.backends.iter().copied().collect(), all);
             }
@@ -275,14 +275,14 @@ impl Table {
 
     /// Backends that any frontend leads to, or led to.
     pub(super) fn led_to(&self) -> BTreeSet<BackendId> {
-        let shapes = self.lines.values().filter_map(|line| line.wanted.as_ref());
+        let shapes = self.lines.values().filter_map(|line| line.desired.as_ref());
         shapes.flat_map(Shape::members).map(|(id, _)| id).collect()
     }
 
     /// Frontends of an earlier run that nobody wants, with what they are.
     pub(super) fn unowned(&self) -> impl Iterator<Item = (&Frontend, &Shape)> {
         let unowned = self.lines.iter().filter(|(_, line)| line.owner.is_none());
-        unowned.filter_map(|(frontend, line)| Some((frontend, line.wanted.as_ref()?)))
+        unowned.filter_map(|(frontend, line)| Some((frontend, line.desired.as_ref()?)))
     }
 
     /// Those of them go that may; how many those are.
@@ -304,15 +304,15 @@ impl Table {
         Some(id)
     }
 
-    fn want(&mut self, frontend: Frontend, wanted: Option<Shape>) {
+    fn want(&mut self, frontend: Frontend, desired: Option<Shape>) {
         let Some(line) = self.lines.get_mut(&frontend) else { return };
-        if line.wanted == wanted {
+        if line.desired == desired {
             return self.touch(frontend);
         }
         let took = weight(&frontend, line);
-        let before = std::mem::replace(&mut line.wanted, wanted);
-        self.wildcards.change(&frontend, before.as_ref(), line.wanted.as_ref());
-        if matches!(line.flying, Flying::Wanted) {
+        let before = std::mem::replace(&mut line.desired, desired);
+        self.wildcards.change(&frontend, before.as_ref(), line.desired.as_ref());
+        if matches!(line.flying, Flying::Desired) {
             line.flying = Flying::Other(before.map(Box::new));
         } else if line.kernel == InKernel::Same {
             line.kernel = match before {
@@ -321,7 +321,7 @@ impl Table {
             };
         }
         if let InKernel::Shape(shape) = &line.kernel
-            && line.wanted.as_ref() == Some(&**shape)
+            && line.desired.as_ref() == Some(&**shape)
             && !matches!(line.flying, Flying::Other(_))
         {
             line.kernel = InKernel::Same;
@@ -342,8 +342,8 @@ impl Table {
     fn touch(&mut self, frontend: Frontend) {
         let Some(line) = self.lines.get_mut(&frontend) else { return };
         let is_right = match (&line.flying, &line.kernel) {
-            (Flying::Wanted, _) | (Flying::No, InKernel::Same) => true,
-            (Flying::No, InKernel::Nothing) => line.wanted.is_none(),
+            (Flying::Desired, _) | (Flying::No, InKernel::Same) => true,
+            (Flying::No, InKernel::Nothing) => line.desired.is_none(),
             _ => false,
         };
         if !is_right && !std::mem::replace(&mut line.due, true) {
@@ -376,8 +376,8 @@ impl Table {
             let Some(line) = self.lines.get_mut(frontend) else { continue };
             line.due = false;
             line.seen = SKIPPED;
-            line.flying = Flying::Wanted;
-            rows.add(*frontend, line.id, &line.kernel, line.wanted.as_ref());
+            line.flying = Flying::Desired;
+            rows.add(*frontend, line.id, &line.kernel, line.desired.as_ref());
         }
         (rows, self.due.is_empty())
     }
@@ -390,11 +390,11 @@ impl Table {
             let took = weight(&frontend, line);
             let flown = match std::mem::replace(&mut line.flying, Flying::No) {
                 Flying::No => continue,
-                Flying::Wanted => line.wanted.clone(),
+                Flying::Desired => line.desired.clone(),
                 Flying::Other(shape) => shape.map(|shape| *shape),
             };
             line.kernel = match (done, flown) {
-                (true, flown) if flown == line.wanted => InKernel::Same,
+                (true, flown) if flown == line.desired => InKernel::Same,
                 (true, None) => InKernel::Nothing,
                 (true, Some(flown)) => InKernel::Shape(Box::new(flown)),
                 (false, flown) => {
@@ -402,7 +402,7 @@ impl Table {
                     InKernel::Unsure(Box::new(unsure(kernel, flown.as_ref())))
                 }
             };
-            if line.wanted.is_none() && matches!(line.kernel, InKernel::Same | InKernel::Nothing) {
+            if line.desired.is_none() && matches!(line.kernel, InKernel::Same | InKernel::Nothing) {
                 self.free.push_back(line.id);
                 if self.sweeping {
                     self.left.push((frontend, line.id));
@@ -444,16 +444,16 @@ fn weight(at: &Frontend, line: &Line) -> Weight {
         weight.members[family] = shape.members_len();
         weight
     };
-    let wanted = line.wanted.as_ref().map(of).unwrap_or_default();
+    let desired = line.desired.as_ref().map(of).unwrap_or_default();
     match &line.kernel {
-        InKernel::Shape(shape) => wanted.most(of(shape)),
+        InKernel::Shape(shape) => desired.most(of(shape)),
         InKernel::Unsure(traces) => {
             let Traces { rows, matches, members, ranges, has_table, .. } = &**traces;
             let mut there = Weight::of(at, usize::from(*rows), ranges.len(), matches.len());
             there.tables[family] = (*has_table).into();
             there.members[family] = members.len();
-            wanted.most(there)
+            desired.most(there)
         }
-        InKernel::Same | InKernel::Nothing => wanted,
+        InKernel::Same | InKernel::Nothing => desired,
     }
 }

@@ -1,5 +1,6 @@
-//! Tests of services, by subject; the town is the node that they share.
+//! Tests of services, by subject; the fixture is the node that they share.
 
+mod fixture;
 mod health_checks;
 mod histories;
 mod host_ports;
@@ -11,5 +12,4 @@ mod mesh;
 mod objects;
 mod quarantine;
 mod refused;
-mod town;
 mod traffic;

@@ -66,7 +66,7 @@ impl Wildcards {
         self.rows[usize::from(address.is_ipv4())] += 1;
     }
 
-    /// Somebody else put a row there: it goes, unless it is one that is wanted.
+    /// Somebody else put a row there: it goes, unless it is one that is desired.
     pub(super) fn take_foreign(&mut self, address: IpAddr) {
         let new = Address { frontends: 0, kernel: Some(false) };
         self.addresses.entry(address).or_insert(new).kernel = None;
@@ -157,14 +157,14 @@ impl Wildcards {
                 // What is there may stay till then.
                 None => row.kernel == Some(false),
             };
-            let wanted = row.frontends > 0 && !is_own && !mutated(Mutant::UnservedPortsLeave);
+            let desired = row.frontends > 0 && !is_own && !mutated(Mutant::UnservedPortsLeave);
             let family = usize::from(address.is_ipv4());
             let has = row.kernel != Some(false);
-            if wanted && !has && room > 0 && taken[family] + self.rows[family] >= room {
+            if desired && !has && room > 0 && taken[family] + self.rows[family] >= room {
                 self.starving.insert(address);
                 continue;
             }
-            match (wanted, row.kernel) {
+            match (desired, row.kernel) {
                 (true, Some(true)) => continue,
                 (false, Some(false)) => {
                     if row.frontends == 0 {
@@ -175,14 +175,14 @@ impl Wildcards {
                 (true, _) => puts.push((key(address), SlotRow::default())),
                 (false, _) => deletes.push(key(address)),
             }
-            self.rows[family] += usize::from(wanted && !has);
-            self.fly(address, wanted);
+            self.rows[family] += usize::from(desired && !has);
+            self.fly(address, desired);
         }
         (puts, deletes)
     }
 
-    fn fly(&mut self, address: IpAddr, wanted: bool) {
-        self.flying.insert(address, wanted);
+    fn fly(&mut self, address: IpAddr, desired: bool) {
+        self.flying.insert(address, desired);
         if let Some(seen) = &mut self.seen {
             seen.skipped.insert(address);
         }
@@ -212,12 +212,12 @@ impl Wildcards {
 
     /// The batch under way ended.
     pub(super) fn end(&mut self, done: bool) {
-        for (address, wanted) in std::mem::take(&mut self.flying) {
+        for (address, desired) in std::mem::take(&mut self.flying) {
             let Some(row) = self.addresses.get_mut(&address) else { continue };
-            row.kernel = done.then_some(wanted);
-            let is_gone = done && !wanted;
+            row.kernel = done.then_some(desired);
+            let is_gone = done && !desired;
             self.rows[usize::from(address.is_ipv4())] -= usize::from(is_gone);
-            if !done || (row.frontends > 0) != wanted {
+            if !done || (row.frontends > 0) != desired {
                 self.due.insert(address);
             } else if is_gone {
                 self.addresses.remove(&address);

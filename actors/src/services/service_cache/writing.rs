@@ -13,7 +13,7 @@
 //!
 //! - What waits is *due* in the table of frontends, among backends, or among addresses. A batch takes
 //!   as much of it as it may; what it leaves waits for the next one.
-//! - What is being written is *flying* there. What is wanted of it meanwhile is due again.
+//! - What is being written is *flying* there. What is desired of it meanwhile is due again.
 //! - What was in a batch that failed is *unsure*, and due again as a whole: any of its steps may have
 //!   been done. It is written when the pause is over, with all that came to be due till then.
 //! - What a [sweep](super::sweep) finds to be otherwise is unsure as well. Rows of nobody go with

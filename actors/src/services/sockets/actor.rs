@@ -30,19 +30,19 @@ pub struct Sockets {
     /// The round that is under way, or waits for its time.
     round: Retry,
     /// Outlives a crash: that backends went is said once.
-    kept: Lent<SocketsStatus>,
+    memory: Lent<SocketsStatus>,
 }
 
 impl Sockets {
     /// Makes each life of the actor.
     pub fn factory(peers: impl Fn() -> SocketsPeers + 'static) -> impl FnMut() -> Self + 'static {
-        let kept = Survives::<SocketsStatus>::default();
-        move || Self { peers: peers(), round: Retry::default(), kept: kept.lend() }
+        let memory = Survives::<SocketsStatus>::default();
+        move || Self { peers: peers(), round: Retry::default(), memory: memory.lend() }
     }
 
     /// Begins a round, unless one is under way: what goes meanwhile is the next one's.
     fn begin(&mut self, cx: &mut Cx<'_, Self>) {
-        if self.kept.due && self.round.begin() {
+        if self.memory.due && self.round.begin() {
             let list = |reply| EndpointsMsg::List { labels: Labels::default(), reply };
             let why = "whose sockets are to be looked at";
             cx.ask(&self.peers.endpoints, PATIENCE, why, list, SocketsAnswer::Endpoints);
@@ -52,7 +52,7 @@ impl Sockets {
     /// The kernel looks at what is noted of sockets: what it finds is not lost with a life.
     fn look(&mut self, endpoints: &[Arc<EndpointView>], cx: &mut Cx<'_, Self>) {
         // What goes from now on may be missed by this round.
-        self.kept.due = false;
+        self.memory.due = false;
         let paths = endpoints.iter().map(|it| it.spec.container_netns_path.clone());
         let namespaces: BTreeSet<_> = paths.filter(|path| !path.is_empty()).collect();
         let reply = cx.expect("kernel", PATIENCE, "sockets to be ended", SocketsAnswer::Ended);
@@ -62,17 +62,17 @@ impl Sockets {
     fn failed(&mut self, error: String, cx: &mut Cx<'_, Self>) {
         let wait = self.round.failed(PAUSES, cx, SocketsAnswer::Retry);
         tracing::warn!(error, retry_in = ?wait, "sockets of backends that are gone were not ended");
-        let kept = &mut *self.kept;
-        (kept.due, kept.last_error) = (true, Some(error));
+        let memory = &mut *self.memory;
+        (memory.due, memory.last_error) = (true, Some(error));
     }
 
     fn ended(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
         match ended(done) {
             Ok(ended) => {
-                let kept = &mut *self.kept;
-                kept.rounds += 1;
-                kept.ended_total += ended;
-                kept.last_error = None;
+                let memory = &mut *self.memory;
+                memory.rounds += 1;
+                memory.ended_total += ended;
+                memory.last_error = None;
                 self.round.succeeded();
             }
             Err(error) => self.failed(error, cx),
@@ -91,7 +91,7 @@ impl Behaviour for Sockets {
 
     fn handle(&mut self, msg: SocketsMsg, cx: &mut Cx<'_, Self>) {
         match msg {
-            SocketsMsg::BackendsGone => self.kept.due = true,
+            SocketsMsg::BackendsGone => self.memory.due = true,
         }
         self.begin(cx);
     }
@@ -107,7 +107,7 @@ impl Behaviour for Sockets {
     }
 
     fn observe(&self) -> SocketsStatus {
-        self.kept.clone()
+        self.memory.clone()
     }
 }
 

@@ -44,14 +44,14 @@ fn view(path: &str) -> EndpointView {
     EndpointView::seed(EndpointId(1), &spec, State::Ready)
 }
 
-struct Bench {
+struct Fixture {
     universe: Universe,
     kernel: Rc<FakeKernel>,
     sockets: Ref<SocketsMsg>,
     paths: Paths,
 }
 
-impl Bench {
+impl Fixture {
     fn new() -> Self {
         let universe = Universe::default();
         let kernel = FakeKernel::new();
@@ -88,36 +88,36 @@ fn of(ops: Vec<KernelOp>) -> Vec<String> {
 
 #[test]
 fn each_namespace_is_looked_at_once() {
-    let bench = Bench::new();
-    assert_eq!(bench.kernel.pending(), 0, "no backend went");
-    bench.paths.borrow_mut().extend(["/run/netns/b", "", "/run/netns/a", "/run/netns/b"]);
-    bench.tell();
-    assert_eq!(bench.ends(), ["/run/netns/a", "/run/netns/b"]);
-    assert_eq!(bench.kernel.pending(), 0);
+    let fixture = Fixture::new();
+    assert_eq!(fixture.kernel.pending(), 0, "no backend went");
+    fixture.paths.borrow_mut().extend(["/run/netns/b", "", "/run/netns/a", "/run/netns/b"]);
+    fixture.tell();
+    assert_eq!(fixture.ends(), ["/run/netns/a", "/run/netns/b"]);
+    assert_eq!(fixture.kernel.pending(), 0);
 }
 
 #[test]
 fn what_goes_during_a_round_is_the_next_ones() {
-    let bench = Bench::new();
-    bench.tell();
-    bench.paths.borrow_mut().push("/run/netns/new");
-    bench.tell();
-    bench.tell();
-    assert_eq!(bench.kernel.pending(), 1);
-    assert_eq!(bench.ends(), [""; 0]);
-    assert_eq!(bench.ends(), ["/run/netns/new"]);
-    assert_eq!(bench.kernel.pending(), 0);
+    let fixture = Fixture::new();
+    fixture.tell();
+    fixture.paths.borrow_mut().push("/run/netns/new");
+    fixture.tell();
+    fixture.tell();
+    assert_eq!(fixture.kernel.pending(), 1);
+    assert_eq!(fixture.ends(), [""; 0]);
+    assert_eq!(fixture.ends(), ["/run/netns/new"]);
+    assert_eq!(fixture.kernel.pending(), 0);
 }
 
 #[test]
 fn a_round_that_fails_is_done_again() {
-    let bench = Bench::new();
-    bench.tell();
-    bench.kernel.fail();
-    bench.universe.settle();
-    assert_eq!(bench.kernel.pending(), 0);
-    bench.universe.advance(Duration::from_secs(31));
-    assert_eq!(bench.ends(), [""; 0]);
-    bench.universe.advance(Duration::from_secs(300));
-    assert_eq!(bench.kernel.pending(), 0);
+    let fixture = Fixture::new();
+    fixture.tell();
+    fixture.kernel.fail();
+    fixture.universe.settle();
+    assert_eq!(fixture.kernel.pending(), 0);
+    fixture.universe.advance(Duration::from_secs(31));
+    assert_eq!(fixture.ends(), [""; 0]);
+    fixture.universe.advance(Duration::from_secs(300));
+    assert_eq!(fixture.kernel.pending(), 0);
 }

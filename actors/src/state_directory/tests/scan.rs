@@ -120,9 +120,10 @@ fn quarantine_never_overwrites_and_says_why() {
     for op in found.tidying.values().flatten() {
         fs.apply(op).unwrap();
     }
-    for kept in ["7.1/ep_config.json", "7.2/ep_config.json", "7.3/ep_config.json", "7.3/reason.txt"]
+    for retained in
+        ["7.1/ep_config.json", "7.2/ep_config.json", "7.3/ep_config.json", "7.3/reason.txt"]
     {
-        assert!(fs.has(&format!("quarantine/{kept}")), "{kept}");
+        assert!(fs.has(&format!("quarantine/{retained}")), "{retained}");
     }
     assert!(!fs.has("7"));
 }

@@ -86,12 +86,12 @@ fn slots(out: &mut Output<'_>, dump: &Dump) -> Result<(), ClientError> {
     let slots: Vec<_> = found.slots.iter().map(slot).collect();
     out.answer(&slots, |out, slots| {
         out.table(["FRONTEND", "SLOT", "ID", "BACKEND"], slots.iter().map(columns))?;
-        told(out, &found.foreign)
+        reported(out, &found.foreign)
     })
 }
 
 /// Rows that have no other form.
-fn told(out: &mut Output<'_>, foreign: &[String]) -> Result<(), ClientError> {
+fn reported(out: &mut Output<'_>, foreign: &[String]) -> Result<(), ClientError> {
     foreign.iter().try_for_each(|text| out.line(format!("not understood: {text}")))
 }
 
@@ -176,7 +176,7 @@ fn backends(out: &mut Output<'_>, dump: &Dump) -> Result<(), ClientError> {
             [it.id.to_string(), it.at.to_string(), backend_state(it.state).to_owned(), zone]
         };
         out.table(["ID", "BACKEND", "STATE", "ZONE"], rows.iter().map(columns))?;
-        told(out, &found.foreign)
+        reported(out, &found.foreign)
     })
 }
 
@@ -203,7 +203,7 @@ fn reverse(out: &mut Output<'_>, dump: &Dump) -> Result<(), ClientError> {
 fn ranges(out: &mut Output<'_>, dump: &Dump) -> Result<(), ClientError> {
     let found = dump.services(&RANGES)?;
     by_service(out, "range", "RANGE", found.ranges)?;
-    if out.is_json() { Ok(()) } else { told(out, &found.foreign) }
+    if out.is_json() { Ok(()) } else { reported(out, &found.foreign) }
 }
 
 fn affinity(out: &mut Output<'_>, dump: &Dump) -> Result<(), ClientError> {

@@ -160,8 +160,8 @@ fn an_agent_that_dies_for_good_finds_the_deletion_queued() {
         assert_eq!(error.unwrap_err().code, ErrorCode::TryLater);
         assert_eq!((scene.node_links(), scene.container_links()), (vec![], vec![]));
         let entries = scene.queue().hold(LOCK_PATIENCE).unwrap().read().unwrap().0;
-        let wanted = Deletion::Endpoint(format!("cni-attachment-id:{CONTAINER}:eth0"));
-        assert_eq!(entries[0].deletion, wanted);
+        let expected = Deletion::Endpoint(format!("cni-attachment-id:{CONTAINER}:eth0"));
+        assert_eq!(entries[0].deletion, expected);
     });
 }
 

@@ -48,8 +48,8 @@ fn c_22067_with_the_agent_dead_the_interface_goes_and_the_deletion_is_queued() {
         assert_eq!((scene.node_links(), scene.container_links()), (vec![], vec![]));
         let (entries, bad) = scene.queue().hold(LOCK_PATIENCE).unwrap().read().unwrap();
         let deletions: Vec<_> = entries.into_iter().map(|entry| entry.deletion).collect();
-        let wanted = Deletion::Endpoint(format!("cni-attachment-id:{CONTAINER}:eth0"));
-        assert_eq!((deletions, bad), (vec![wanted], vec![]));
+        let expected = Deletion::Endpoint(format!("cni-attachment-id:{CONTAINER}:eth0"));
+        assert_eq!((deletions, bad), (vec![expected], vec![]));
     });
 }
 

@@ -170,7 +170,7 @@ pub async fn serve<L: Listener>(
         };
         let (stream, place) = tokio::select! {
             Some(next) = next => next,
-            () = told(stopped.clone()) => break,
+            () = reported(stopped.clone()) => break,
         };
         let (router, stopped, terms) = (router.clone(), stopped.clone(), terms.clone());
         tokio::spawn(async move {
@@ -209,7 +209,7 @@ async fn serve_connection(
         // First of all: a request that is there already is answered.
         biased;
         ended = connection.as_mut() => return ended,
-        () = told(stopped) => {}
+        () = reported(stopped) => {}
         () = place.told_to_leave() => return Ok(()),
     }
     connection.as_mut().graceful_shutdown();
@@ -217,7 +217,7 @@ async fn serve_connection(
 }
 
 /// Ends when the server is to stop.
-async fn told(mut stopped: watch::Receiver<bool>) {
+async fn reported(mut stopped: watch::Receiver<bool>) {
     // A sender that is gone means the same.
     let _ = stopped.wait_for(|stop| *stop).await;
 }

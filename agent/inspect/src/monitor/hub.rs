@@ -90,8 +90,8 @@ impl Hub {
     fn wait(&self) -> Result<Ready, Errno> {
         let mut fds = vec![PollFd::new(&self.stopped, PollFlags::IN)];
         let full = self.listeners.len() >= LISTENERS_MAX;
-        let wanted = if full { PollFlags::empty() } else { PollFlags::IN };
-        fds.push(PollFd::new(&self.socket, wanted));
+        let expected = if full { PollFlags::empty() } else { PollFlags::IN };
+        fds.push(PollFd::new(&self.socket, expected));
         // Whoever stops it is heard before.
         let bell = self.notified.as_ref().map_or(&self.stopped, |notified| &notified.bell);
         fds.push(PollFd::new(bell, PollFlags::IN));

@@ -9,7 +9,7 @@ use volvox_actors::host::{
 
 use super::{Story, story::root_of};
 
-/// Which records are wanted; all if nothing is said.
+/// Which records are desired; all if nothing is said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// What that endpoint did, got and waited for.
@@ -21,18 +21,18 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// The records that are wanted, in order.
+    /// The records that are desired, in order.
     pub fn of<'a>(&self, story: &Story<'a>, end: Time) -> Vec<&'a Event> {
         let cells = self.endpoint.map(|endpoint| story.cells_of(endpoint));
         let from = self.since.map(|span| {
             Time(end.0.saturating_sub(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)))
         });
-        let wanted = |event: &&Event| {
+        let expected = |event: &&Event| {
             let about = cells.as_ref().is_none_or(|cells| concerns(event, cells));
             let behind = self.root.is_none_or(|root| root_of(event) == Some(RootId(root)));
             about && behind && from.is_none_or(|from| event.what.at() >= from)
         };
-        story.flight.events.iter().filter(wanted).collect()
+        story.flight.events.iter().filter(expected).collect()
     }
 }
 

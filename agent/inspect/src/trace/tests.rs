@@ -93,10 +93,10 @@ fn records_are_told_in_words() {
     let flight = flight();
     let story = Story::new(&flight);
     let events = Selection { endpoint: Some(12), ..Selection::default() }.of(&story, story.end());
-    let told: Vec<_> =
+    let reported: Vec<_> =
         lines(&story, &events).into_iter().map(|it| format!("{} {}", it.actor, it.what)).collect();
     assert_eq!(
-        told,
+        reported,
         [
             "endpoint 12 begins, made by policy",
             "endpoint 12 ready -> waiting-to-regenerate: policy revision 7",

@@ -29,7 +29,7 @@ fn a_hundred_deletions_are_written_read_and_done() {
     });
     let held = queue.hold(LOCK_PATIENCE).unwrap();
     let (entries, bad) = held.read().unwrap();
-    let wanted: std::collections::BTreeSet<_> =
+    let expected: std::collections::BTreeSet<_> =
         (0..4).flat_map(|part| (0..25).map(move |number| format!("c{part}-{number}"))).collect();
     let found: std::collections::BTreeSet<_> = entries
         .iter()
@@ -38,7 +38,7 @@ fn a_hundred_deletions_are_written_read_and_done() {
             Deletion::Endpoint(id) => panic!("{id}"),
         })
         .collect();
-    assert_eq!((found, entries.len(), bad), (wanted, 100, vec![]));
+    assert_eq!((found, entries.len(), bad), (expected, 100, vec![]));
     for entry in &entries {
         held.done(entry).unwrap();
         held.done(entry).unwrap();

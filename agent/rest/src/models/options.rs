@@ -91,12 +91,12 @@ fn parse_value(name: &str, text: &str) -> Result<i64, String> {
         }
     };
     value.ok_or_else(|| {
-        let wanted = if name == AGGREGATION {
+        let expected = if name == AGGREGATION {
             AGGREGATION_LEVELS.join(", ")
         } else {
             "Enabled or Disabled".to_owned()
         };
-        format!("options: {name} cannot be {text:?}: {wanted} is wanted")
+        format!("options: {name} cannot be {text:?}: {expected} is expected")
     })
 }
 
@@ -122,8 +122,8 @@ mod tests {
     #[test]
     fn only_what_can_change_changes() {
         let now = option_texts(&BTreeMap::new(), &BTreeMap::new());
-        let wanted = texts(&[("dropnotification", "enabled"), ("Debug", "Disabled")]);
-        let changed = parse_options(&wanted, &now).unwrap();
+        let expected = texts(&[("dropnotification", "enabled"), ("Debug", "Disabled")]);
+        let changed = parse_options(&expected, &now).unwrap();
         assert_eq!(changed, BTreeMap::from([("DropNotification".to_owned(), 1)]));
         for (name, value, says) in [
             ("Debug", "Enabled", "cannot be changed"),

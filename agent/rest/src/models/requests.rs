@@ -56,7 +56,7 @@ pub struct EndpointChangeRequest {
     /// Labels, each `source:key=value`.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_is_default")]
     pub labels: Vec<String>,
-    /// State wanted; `waiting-for-identity` for a new endpoint.
+    /// State desired; `waiting-for-identity` for a new endpoint.
     #[serde(skip_serializing_if = "is_default")]
     pub state: String,
     /// Whether the answer waits until the datapath is in place.

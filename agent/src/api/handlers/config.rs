@@ -53,11 +53,14 @@ pub(crate) async fn get(State(api): State<Api>) -> Answer {
 }
 
 /// Changes the options of every endpoint, living and to come; comes back once that is in force.
-pub(crate) async fn patch(State(api): State<Api>, Json(wanted): Json<ConfigurationSpec>) -> Answer {
+pub(crate) async fn patch(
+    State(api): State<Api>,
+    Json(expected): Json<ConfigurationSpec>,
+) -> Answer {
     let _turn = api.options.turn().await;
     let now = spec(&api);
-    let options = parse_options(&wanted.options, &now.options).map_err(ApiError::bad_request)?;
-    let policy = &wanted.policy_enforcement;
+    let options = parse_options(&expected.options, &now.options).map_err(ApiError::bad_request)?;
+    let policy = &expected.policy_enforcement;
     if !policy.is_empty() && *policy != now.policy_enforcement {
         return Err(ApiError::bad_request(format!(
             "policy-enforcement: it is {}, by a flag: restart the agent with \

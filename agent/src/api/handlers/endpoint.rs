@@ -71,19 +71,19 @@ pub(crate) async fn put(
     Segment(id): Segment,
     Json(request): Json<EndpointChangeRequest>,
 ) -> Answer {
-    let wanted = wanted_number(&id)?;
+    let expected = wanted_number(&id)?;
     api.opening.wait().await?;
     let _passage = api.limiter.pass(call::CREATE).await?;
     let sync = request.sync_build_endpoint;
     let mut spec = endpoint_spec(request)?;
-    if let (Some(path), Some(body)) = (wanted, spec.id)
+    if let (Some(path), Some(body)) = (expected, spec.id)
         && path != body
     {
         return Err(ApiError::bad_request(format!(
             "id: the body says {body}, the path {path}: name one, or 0 for the agent to choose"
         )));
     }
-    spec.id = spec.id.or(wanted);
+    spec.id = spec.id.or(expected);
     if spec.addresses.iter().next().is_none() {
         return Err(ApiError::bad_request(
             "addressing: an endpoint needs an address: give ipv4, ipv6 or both, as POST /ipam \

@@ -32,12 +32,12 @@ pub(crate) async fn get(State(api): State<Api>, Segment(id): Segment) -> Answer 
 pub(crate) async fn patch(
     State(api): State<Api>,
     Segment(id): Segment,
-    Json(wanted): Json<Change>,
+    Json(expected): Json<Change>,
 ) -> Answer {
     let view = view(&api, &id).await?;
     let now = option_texts(&api.facts.options, &view.options);
-    let options = parse_options(&wanted.options, &now).map_err(ApiError::bad_request)?;
-    let custom = match wanted.label_configuration {
+    let options = parse_options(&expected.options, &now).map_err(ApiError::bad_request)?;
+    let custom = match expected.label_configuration {
         Some(labels) if !labels.user.is_empty() => {
             Some(given_labels("label-configuration.user", &labels.user)?)
         }

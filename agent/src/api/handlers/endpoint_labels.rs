@@ -21,10 +21,10 @@ pub(crate) async fn get(State(api): State<Api>, Segment(id): Segment) -> Answer 
 pub(crate) async fn patch(
     State(api): State<Api>,
     Segment(id): Segment,
-    Json(wanted): Json<LabelConfiguration>,
+    Json(expected): Json<LabelConfiguration>,
 ) -> Answer {
     let target = id.parse::<Target>().map_err(ApiError::bad_request)?;
-    let custom = given_labels("user", &wanted.user)?;
+    let custom = given_labels("user", &expected.user)?;
     change(&api, &id, target, Patch { custom: Some(custom), ..Patch::default() }).await?;
     Ok(StatusCode::OK.into_response())
 }

@@ -19,17 +19,17 @@ use volvox_rest::models::{Endpoint, EndpointBatchDeleteRequest};
 
 use super::{
     endpoint::{deleted, remove},
-    query::wanted_labels,
+    query::expected_labels,
 };
 use crate::api::{Api, endpoint_spec::parse_labels, extract::Json, limiter::call, verify::verify};
 
 pub(crate) async fn list(State(api): State<Api>, uri: Uri, body: Bytes) -> Answer {
-    let wanted = wanted_labels(&uri, &body)?;
-    let labels = parse_labels("labels", &wanted)?;
+    let expected = expected_labels(&uri, &body)?;
+    let labels = parse_labels("labels", &expected)?;
     let _passage = api.limiter.pass(call::LIST).await?;
     let views = views(&api, "GET /endpoint", labels).await?;
-    if views.is_empty() && !wanted.is_empty() {
-        return Err(ApiError::not_found(format!("no endpoint has all of {}", wanted.join(", "))));
+    if views.is_empty() && !expected.is_empty() {
+        return Err(ApiError::not_found(format!("no endpoint has all of {}", expected.join(", "))));
     }
     ok(&views.iter().map(|view| Endpoint::new(view, &api.facts.options)).collect::<Vec<_>>())
 }

@@ -10,20 +10,20 @@ use volvox_actors::{
 use volvox_inspect::http::{Answer, ApiError, ok};
 use volvox_rest::models::{Identity, IdentityEndpoints};
 
-use super::{endpoint_list::views, query::wanted_labels};
+use super::{endpoint_list::views, query::expected_labels};
 use crate::api::{Api, endpoint_spec::parse_labels, extract::Segment};
 
 /// All identities, or the one of exactly these labels.
 pub(crate) async fn list(State(api): State<Api>, uri: Uri, body: Bytes) -> Answer {
-    let wanted = parse_labels("labels", &wanted_labels(&uri, &body)?)?;
+    let expected = parse_labels("labels", &expected_labels(&uri, &body)?)?;
     let all = api.gateway.ask("GET /identity", |node| &node.identities, IdentityMsg::List).await?;
     let found: Vec<Identity> = all
         .iter()
-        .filter(|identity| wanted.is_empty() || *identity.labels == wanted)
+        .filter(|identity| expected.is_empty() || *identity.labels == expected)
         .map(Identity::from)
         .collect();
-    if found.is_empty() && !wanted.is_empty() {
-        return Err(ApiError::not_found(format!("no identity has exactly the labels {wanted}")));
+    if found.is_empty() && !expected.is_empty() {
+        return Err(ApiError::not_found(format!("no identity has exactly the labels {expected}")));
     }
     ok(&found)
 }

@@ -46,11 +46,12 @@ pub(crate) async fn allocate(State(api): State<Api>, uri: Uri, headers: HeaderMa
     let family = family(first(&query, "family"))?;
     let owner = owner(&query)?;
     let pool = first(&query, "pool").map(str::to_owned);
-    let told = headers.get("expiration").and_then(|value| value.to_str().ok());
-    let told = told.or_else(|| first(&query, "expiration"));
+    let given = headers.get("expiration").and_then(|value| value.to_str().ok());
+    let given = given.or_else(|| first(&query, "expiration"));
     // Who has an address may be sure that it hears of every endpoint that there is.
     api.opening.wait().await?;
-    let expires = told.is_some_and(|told| told.eq_ignore_ascii_case("true")).then_some(EXPIRATION);
+    let expires =
+        given.is_some_and(|given| given.eq_ignore_ascii_case("true")).then_some(EXPIRATION);
     let allocated = api
         .gateway
         .ask(

@@ -43,10 +43,10 @@ pub(crate) async fn get(State(api): State<Api>, Segment(name): Segment) -> Answe
     }
     let endpoint = name.strip_prefix(POLICY.name).and_then(|rest| rest.strip_prefix('_'));
     let endpoint = endpoint.and_then(|number| number.parse().ok()).map(EndpointId);
-    let wanted = name.clone();
+    let expected = name.clone();
     let rows = move || -> Result<Option<Vec<BpfMapEntry>>, DatapathError> {
         let dump = Dump::at(&bpf_root);
-        Ok(match (wanted.as_str(), endpoint) {
+        Ok(match (expected.as_str(), endpoint) {
             ("cilium_lxc", _) => Some(dump.lxc()?.iter().map(lxc).collect()),
             ("cilium_ipcache_v2", _) => Some(dump.ipcache()?.iter().map(ipcache).collect()),
             (_, Some(id)) => dump.policy(id)?.map(|rows| rows.iter().map(policy).collect()),

@@ -97,7 +97,7 @@ mod tests {
                 let rows = rows(&dump, name).unwrap().unwrap();
                 rows.into_iter().map(|row| (row.key, row.value)).collect()
             };
-            for (name, wanted) in [
+            for (name, expected) in [
                 (
                     "cilium_lb4_services_v2",
                     &[
@@ -125,11 +125,11 @@ mod tests {
                 ("cilium_lb6_affinity", &[("netns 4711 (5)", "21 last_used=77")]),
                 ("cilium_lb4_maglev", &[("3", "251 places, by backend 10:126,20:125")]),
             ] {
-                let wanted: Vec<_> = wanted
+                let expected: Vec<_> = expected
                     .iter()
                     .map(|(key, value)| (key.to_string(), value.to_string()))
                     .collect();
-                assert_eq!(texts(name), wanted, "{name}");
+                assert_eq!(texts(name), expected, "{name}");
             }
             assert_eq!(texts("cilium_lb6_services_v2").len(), 5);
             assert!(rows(&dump, "cilium_lb4_reverse_sk").unwrap().is_none());

@@ -48,11 +48,11 @@ mod tests {
             let BpfMapEntry { key, value, .. } = entry(row);
             (key, value)
         };
-        let wanted = (
+        let expected = (
             "TCP OUT 10.0.0.1:1234 -> 198.51.100.1:443".into(),
             "XLATE_SRC 192.0.2.7:40000 created=77".into(),
         );
-        assert_eq!(text(&out), wanted);
+        assert_eq!(text(&out), expected);
         let back = Translation {
             direction: "in",
             from: out.to,
@@ -60,10 +60,10 @@ mod tests {
             becomes: out.from,
             ..out.clone()
         };
-        let wanted = (
+        let expected = (
             "TCP IN 198.51.100.1:443 -> 192.0.2.7:40000".into(),
             "XLATE_DST 10.0.0.1:1234 created=77".into(),
         );
-        assert_eq!(text(&back), wanted);
+        assert_eq!(text(&back), expected);
     }
 }

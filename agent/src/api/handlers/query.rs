@@ -23,7 +23,7 @@ pub(super) fn first<'a>(query: &'a [(String, String)], name: &str) -> Option<&'a
 
 /// Labels that a list is narrowed to: `labels` in the query, repeated or with commas between, or
 /// a JSON list as the body, which is how Cilium's own clients say it.
-pub(super) fn wanted_labels(uri: &Uri, body: &[u8]) -> Result<Vec<String>, ApiError> {
+pub(super) fn expected_labels(uri: &Uri, body: &[u8]) -> Result<Vec<String>, ApiError> {
     let mut labels: Vec<String> = query(uri)?
         .iter()
         .filter(|(key, _)| key == "labels")

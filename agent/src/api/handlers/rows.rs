@@ -31,8 +31,8 @@ pub(crate) async fn compare(State(api): State<Api>, Segment(id): Segment) -> Ans
             |reply| PolicyMsg::ResolveOrKeep { subject, reply },
         )
         .await?;
-    let kept = || Arc::clone(&view.realised.policy);
-    let policy = policy.map_or_else(kept, |policy| Arc::clone(&policy.rows));
+    let retained = || Arc::clone(&view.realised.policy);
+    let policy = policy.map_or_else(retained, |policy| Arc::clone(&policy.rows));
     let (dump, addresses, id) = (Dump::at(&api.facts.bpf_root), view.spec.addresses, view.id);
     let read = move || realised(&dump, id, addresses);
     let realised = map::blocking(read).await?.map_err(volvox_inspect::http::ApiError::failed)?;

@@ -50,10 +50,10 @@ pub(crate) async fn backends(State(api): State<Api>) -> Answer {
 /// Keeps a backend from new connections, or does not any more.
 pub(crate) async fn patch_backend(
     State(api): State<Api>,
-    Json(wanted): Json<BackendAddress>,
+    Json(desired): Json<BackendAddress>,
 ) -> Answer {
-    let backend = wanted.at().map_err(ApiError::bad_request)?;
-    let wanted = match &*wanted.state {
+    let backend = desired.at().map_err(ApiError::bad_request)?;
+    let desired = match &*desired.state {
         "quarantined" => true,
         "active" => false,
         other => {
@@ -62,7 +62,7 @@ pub(crate) async fn patch_backend(
         }
     };
     let what = "PATCH /volvox/backends";
-    let make = move |reply| ServicesMsg::Quarantine { backend, wanted, reply };
+    let make = move |reply| ServicesMsg::Quarantine { backend, desired, reply };
     api.gateway.ask(what, |node| &node.services, make).await?.map_err(ApiError::not_found)?;
     let views = api.gateway.ask(what, |node| &node.services, ServicesMsg::ListBackends).await?;
     match views.iter().find(|view| view.at == backend) {

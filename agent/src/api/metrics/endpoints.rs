@@ -30,7 +30,7 @@ pub(super) fn write(sheet: &mut Sheet, views: &[Arc<EndpointView>], queue: &Queu
     ];
     sheet.gauge("volvox_build_permits", "Builds that may run at a time", rows);
     let waiting =
-        |wanted| queue.waiting.iter().filter(|(_, class)| *class == wanted).count() as f64;
+        |expected| queue.waiting.iter().filter(|(_, class)| *class == expected).count() as f64;
     let rows = [
         row([("class", "new-pod")], waiting(Class::NewPod)),
         row([("class", "mass")], waiting(Class::Mass)),

@@ -32,9 +32,9 @@ pub(super) fn write_addresses(sheet: &mut Sheet, leases: &BTreeMap<IpAddr, Lease
 }
 
 pub(super) fn write_identities(sheet: &mut Sheet, identities: &[Identity]) {
-    let count = |wanted: &str| {
+    let count = |expected: &str| {
         let kinds = identities.iter().map(|identity| kind(identity));
-        kinds.filter(|kind| *kind == wanted).count() as f64
+        kinds.filter(|kind| *kind == expected).count() as f64
     };
     let rows = ["reserved", "cluster_local", "node_local", "remote_node"]
         .map(|kind| row([("type", kind)], count(kind)));
@@ -92,8 +92,8 @@ pub(super) fn write_conntrack(sheet: &mut Sheet, status: &ConntrackStatus) {
     sheet.counter("volvox_conntrack_rounds_by_signal", help, bare(status.rounds_by_signal as f64));
     let help = "Signals of the datapath that a table is full: the first ones (received), and further ones before the round that they began (coalesced)";
     let of = |signal, FullSignals { ipv4, ipv6 }| {
-        [("ipv4", ipv4), ("ipv6", ipv6)].into_iter().flat_map(move |(data, told)| {
-            let Signals { received, coalesced } = told;
+        [("ipv4", ipv4), ("ipv6", ipv6)].into_iter().flat_map(move |(data, reported)| {
+            let Signals { received, coalesced } = reported;
             [("received", received), ("coalesced", coalesced)].map(|(status, count)| {
                 row([("signal", signal), ("data", data), ("status", status)], count as f64)
             })

@@ -96,8 +96,8 @@ impl Sheet {
         let mut plain = String::new();
         for line in self.text()?.lines().filter(|line| *line != END) {
             let mut words = line.splitn(4, ' ');
-            let told = (words.next(), words.next(), words.next(), words.next());
-            match told {
+            let reported = (words.next(), words.next(), words.next(), words.next());
+            match reported {
                 (Some("#"), Some(what), Some(name), Some(rest)) if counters.contains(name) => {
                     writeln!(plain, "# {what} {name}_total {rest}")?;
                 }

@@ -53,9 +53,9 @@ fn a_handler_that_hangs_is_named_while_it_does() {
     mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     let api = Fixture::new();
     let probe = api.behind(health_router);
-    let await_state = |wanted: &str| {
+    let await_state = |expected: &str| {
         let since = Instant::now();
-        while brief(&api)["state"] != wanted {
+        while brief(&api)["state"] != expected {
             assert!(since.elapsed() < Duration::from_secs(60), "{}", brief(&api));
         }
     };

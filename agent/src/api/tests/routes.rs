@@ -83,8 +83,8 @@ fn labels_and_options_are_changed() {
     assert_eq!(api.call(Method::PATCH, "/v1/endpoint/7/labels", user).status, 200);
     let labels = api.get("/v1/endpoint/7/labels").body;
     assert_eq!(labels["spec"]["user"], json!(["k8s:team=blue"]));
-    let wanted = r#"{"options":{"TraceNotification":"Enabled"}}"#;
-    assert_eq!(api.call(Method::PATCH, "/v1/endpoint/7/config", wanted).status, 200);
+    let expected = r#"{"options":{"TraceNotification":"Enabled"}}"#;
+    assert_eq!(api.call(Method::PATCH, "/v1/endpoint/7/config", expected).status, 200);
     let config = api.get("/v1/endpoint/7/config").body;
     assert_eq!(config["realized"]["options"]["TraceNotification"], "Enabled");
     let wrong = r#"{"options":{"Bogus":"Enabled"}}"#;
@@ -238,11 +238,11 @@ fn limits_refuse_what_comes_too_often() {
 fn other_nodes_are_listed_with_where_they_are_known_from() {
     let nodes = Fixture::new().get("/v1/cluster/nodes").body;
     let ipv4 = json!({ "enabled": true, "ip": "192.0.2.7", "alloc-range": "10.7.0.0/24" });
-    let wanted = json!({
+    let expected = json!({
         "name": "there", "source": "kvstore",
         "primary-address": { "ipv4": ipv4 },
         "secondary-addresses": [{ "ip": "192.0.2.8", "address-type": "ExternalIP" }],
         "health-endpoint-address": { "ipv4": { "enabled": true, "ip": "10.7.0.3" } },
     });
-    assert_eq!(nodes["nodes-added"][1], wanted);
+    assert_eq!(nodes["nodes-added"][1], expected);
 }

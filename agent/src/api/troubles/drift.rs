@@ -41,10 +41,10 @@ mod tests {
         let audit =
             AuditView { drift: [("cilium_lxc".to_owned(), it)].into(), ..AuditView::default() };
         let said: Vec<_> = troubles(&audit, at(130)).map(|trouble| trouble.text).collect();
-        let wanted = "somebody else changed rows of cilium_lxc, found and put right 30 s ago: \
+        let expected = "somebody else changed rows of cilium_lxc, found and put right 30 s ago: \
                       cilium_lxc: 1 missing (10.0.0.1); 4 since the agent's start: see who else \
                       writes to its maps";
-        assert_eq!(said, [wanted]);
+        assert_eq!(said, [expected]);
         assert_eq!(troubles(&audit, at(701)).count(), 0, "long ago");
     }
 }

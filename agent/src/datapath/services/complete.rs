@@ -30,22 +30,22 @@ pub(in crate::datapath) fn complete(maps: &Maps) -> Result<(), KernelError> {
         found.backends.iter().map(|(id, row)| ((*id, row.at.address.is_ipv4()), *row)).collect();
     let firsts = found.slots.iter().filter(|((_, slot), _)| *slot == 0);
     let used: BTreeMap<_, _> = firsts.map(|((at, _), row)| (*at, row.count)).collect();
-    let mut wanted = BTreeMap::new();
+    let mut desired = BTreeMap::new();
     for ((frontend, slot), row) in found.slots.iter().filter(|((_, slot), _)| *slot > 0) {
         let key = (BackendId(row.word), frontend.at.address.is_ipv4());
         let is_used = used.get(frontend).is_none_or(|count| slot <= count);
         let state = if is_used { BackendState::Active } else { BackendState::Quarantined };
         if let Some(BackendRow { at, .. }) = backends.get(&key) {
-            wanted.insert((row.id, key), BackendRow { at: *at, state, zone: 0 });
+            desired.insert((row.id, key), BackendRow { at: *at, state, zone: 0 });
         }
     }
-    add_ending(maps, &backends, &mut wanted)?;
+    add_ending(maps, &backends, &mut desired)?;
     let there: BTreeMap<(ServiceId, (BackendId, bool)), BackendRow> = found
         .members
         .iter()
         .map(|((id, backend), row)| ((*id, (*backend, row.at.address.is_ipv4())), *row))
         .collect();
-    let missing = wanted.into_iter().filter(|(key, row)| there.get(key) != Some(row));
+    let missing = desired.into_iter().filter(|(key, row)| there.get(key) != Some(row));
     let rows: Vec<(MemberKey, BackendRow)> =
         missing.map(|((id, (backend, _)), row)| ((id, backend), row)).collect();
     services.put_members(&rows)
@@ -55,7 +55,7 @@ pub(in crate::datapath) fn complete(maps: &Maps) -> Result<(), KernelError> {
 fn add_ending(
     maps: &Maps,
     backends: &BTreeMap<(BackendId, bool), BackendRow>,
-    wanted: &mut BTreeMap<(ServiceId, (BackendId, bool)), BackendRow>,
+    desired: &mut BTreeMap<(ServiceId, (BackendId, bool)), BackendRow>,
 ) -> Result<(), KernelError> {
     let ending = backends.iter().filter(|(_, row)| row.state == BackendState::Terminating);
     let ending: BTreeSet<_> = ending.map(|(key, _)| *key).collect();
@@ -67,7 +67,7 @@ fn add_ending(
         let key = (BackendId(u32::from_ne_bytes([a, b, c, d])), is_ipv4);
         if flags == TupleFlags::SERVICE && ending.contains(&key) {
             let place = (ServiceId(row.rev_nat_index.get()), key);
-            wanted.entry(place).or_insert(BackendRow { zone: 0, ..backends[&key] });
+            desired.entry(place).or_insert(BackendRow { zone: 0, ..backends[&key] });
         }
     };
     for table in &maps.ct4 {

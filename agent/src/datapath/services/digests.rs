@@ -44,7 +44,7 @@ impl Digests {
     }
 
     /// What a table of these backends is; computed if it never was.
-    fn wanted(&self, key: Key, backends: &[(BackendId, L4Address)], size: usize) -> u32 {
+    fn desired(&self, key: Key, backends: &[(BackendId, L4Address)], size: usize) -> u32 {
         let of = of_backends(backends);
         if let Some((_, rows)) = self.all().get(&key).filter(|(known, _)| *known == of) {
             return *rows;
@@ -78,7 +78,7 @@ impl ServiceMaps {
             let found = found.map(|number| read(number, &mut rows)).transpose().map_err(failed)?;
             let size = rows.len() / size_of::<u32>();
             let is_right = found == Some(true)
-                && crc32fast::hash(&rows) == self.digests.wanted(key, backends, size);
+                && crc32fast::hash(&rows) == self.digests.desired(key, backends, size);
             if !is_right {
                 differing.push(key);
             }

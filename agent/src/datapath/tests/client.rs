@@ -89,9 +89,9 @@ fn maps_of_services_are_written_for_programs() {
             "kind": "LoadBalancer", "flags": ["affinity", "source-ranges", "internal-local"],
             "used": 1, "quarantined": 1, "algorithm": "maglev", "affinity-seconds": 600,
         });
-        let wanted =
+        let expected =
             json!({"frontend": "10.96.0.1:80/TCP", "slot": 0, "service": 3, "first": first});
-        assert_eq!(slots[0], wanted);
+        assert_eq!(slots[0], expected);
         let target = json!({"id": 20, "at": "10.9.0.1:8080/TCP", "state": "quarantined"});
         assert_eq!(slots[2]["backend"], target);
         assert_eq!(slots[4]["backend"], json!({"id": 99, "at": null, "state": null}));

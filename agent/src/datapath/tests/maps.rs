@@ -68,8 +68,8 @@ fn what_is_done_to_a_map_is_counted_and_how_full_it_is() {
         datapath.policies().build(slot, &policy(1..=65)).unwrap_err();
         datapath.snapshot().unwrap();
         let writes = datapath.writes().clone();
-        let tally = |wanted| writes.maps().find(|(name, _)| *name == wanted).unwrap().1;
-        let counts = |wanted| tally(wanted).ops().map(|(_, _, count)| count);
+        let tally = |expected| writes.maps().find(|(name, _)| *name == expected).unwrap().1;
+        let counts = |expected| tally(expected).ops().map(|(_, _, count)| count);
         assert_eq!(counts("lxc"), [3, 0, 1, 0]);
         assert_eq!((tally("lxc").rows(), tally("lxc").room()), (2, Some(65535)));
         assert_eq!(counts(POLICY_MAP), [128, 1, 0, 0]);
@@ -95,11 +95,14 @@ fn a_map_of_another_layout_is_refused_and_kept() {
         let path = globals.join("cilium_lxc");
         volvox_maps::sys::pin(foreign.as_fd(), &path).unwrap();
         let refused = Datapath::open(&sandbox.config()).err().unwrap();
-        let DatapathError::Layout { name, found, wanted, .. } = &refused else {
+        let DatapathError::Layout { name, found, desired: expected, .. } = &refused else {
             panic!("{refused}")
         };
         assert_eq!(name, "cilium_lxc");
-        assert!(found.contains("value 40 bytes") && wanted.contains("value 48 bytes"), "{refused}");
+        assert!(
+            found.contains("value 40 bytes") && expected.contains("value 48 bytes"),
+            "{refused}"
+        );
         assert_eq!(Map::pinned(&path).unwrap().info(), foreign.info());
     });
 }

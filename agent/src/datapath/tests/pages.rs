@@ -222,11 +222,11 @@ fn tables_of_maglev_are_compared_by_what_they_are_computed_of() {
         let backends: Vec<_> = of_family.map(|(id, row)| (*id, row.at)).collect();
         let table = (id, is_ipv4, backends);
         services.put(ServiceRows::Maglev(vec![table.clone()])).unwrap();
-        let wanted = [table.clone()];
-        assert_eq!(services.differing_tables(&wanted).unwrap(), []);
+        let expected = [table.clone()];
+        assert_eq!(services.differing_tables(&expected).unwrap(), []);
         // In its next life an agent knows no table by heart.
         let again = sandbox.open();
-        assert_eq!(again.maps.services.differing_tables(&wanted).unwrap(), []);
+        assert_eq!(again.maps.services.differing_tables(&expected).unwrap(), []);
         let outer = &services.maglev[usize::from(is_ipv4)];
         let number = outer.get(&raw::Be16::new(id.0)).unwrap().unwrap();
         let map = Map::by_id(number).unwrap();
@@ -234,11 +234,11 @@ fn tables_of_maglev_are_compared_by_what_they_are_computed_of() {
         assert!(map.lookup(0_u32.as_bytes(), &mut rows).unwrap());
         rows[0] ^= 1;
         map.update(0_u32.as_bytes(), &rows).unwrap();
-        assert_eq!(again.maps.services.differing_tables(&wanted).unwrap(), [(id, is_ipv4)]);
+        assert_eq!(again.maps.services.differing_tables(&expected).unwrap(), [(id, is_ipv4)]);
         services.put(ServiceRows::Maglev(vec![table])).unwrap();
-        assert_eq!(services.differing_tables(&wanted).unwrap(), []);
+        assert_eq!(services.differing_tables(&expected).unwrap(), []);
         services.delete(ServiceKeys::Maglev(vec![(id, is_ipv4)])).unwrap();
-        assert_eq!(services.differing_tables(&wanted).unwrap(), [(id, is_ipv4)]);
+        assert_eq!(services.differing_tables(&expected).unwrap(), [(id, is_ipv4)]);
     });
 }
 

@@ -23,12 +23,12 @@ fn a_policy_is_built_flipped_read_and_cleared() {
         let datapath = sandbox.open();
         let policies = datapath.policies();
         let flipper = Flipper::start(&datapath).unwrap();
-        let wanted = policy(1..=30);
+        let expected = policy(1..=30);
         assert_eq!(policies.read(5).unwrap(), None);
-        policies.build(5, &wanted).unwrap();
+        policies.build(5, &expected).unwrap();
         assert_eq!(policies.read(5).unwrap(), None, "built is not in force");
         assert_eq!(flipper.flip(&[5]), [Ok(())]);
-        assert_eq!(policies.read(5).unwrap(), Some(wanted));
+        assert_eq!(policies.read(5).unwrap(), Some(expected));
         assert_eq!(policies.clear(&[5]), Ok(()));
         assert_eq!(policies.read(5).unwrap(), None);
     });

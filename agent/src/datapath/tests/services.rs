@@ -114,8 +114,8 @@ fn put<K: Plain, V: Plain>(sandbox: &Sandbox, name: &str, key: &K, value: &V) {
 #[test]
 fn the_maps_of_services_are_read_alike_with_and_without_an_agent() {
     Sandbox::run(|sandbox| {
-        let wanted = serve(sandbox);
-        assert_eq!(sandbox.open().maps.services.read().unwrap(), wanted);
+        let expected = serve(sandbox);
+        assert_eq!(sandbox.open().maps.services.read().unwrap(), expected);
         let dump = Dump::at(sandbox.root());
         let names = [
             "cilium_lb4_services_v2",
@@ -133,7 +133,7 @@ fn the_maps_of_services_are_read_alike_with_and_without_an_agent() {
             "cilium_lb6_maglev",
         ];
         let dumped = dump.services(&names).unwrap();
-        let known = ServiceTables { unused: UnusedNumbers::default(), room: 0, ..wanted.clone() };
+        let known = ServiceTables { unused: UnusedNumbers::default(), room: 0, ..expected.clone() };
         assert_eq!(dumped, known);
         let four = dump.services(&["cilium_lb4_services_v2"]).unwrap();
         assert_eq!((four.slots.len(), four.backends.len()), (5, 0), "what was asked for, no more");
@@ -170,7 +170,7 @@ fn clients_and_tables_of_maglev_are_read_without_an_agent() {
 #[test]
 fn programs_that_come_find_whose_backends_are_that_an_earlier_version_did_not_say() {
     Sandbox::run(|sandbox| {
-        let mut wanted = serve(sandbox).members;
+        let mut expected = serve(sandbox).members;
         let datapath = sandbox.open();
         let maps = &datapath.maps.services;
         let keys = |all: &[(MemberKey, BackendRow)]| {
@@ -184,21 +184,21 @@ fn programs_that_come_find_whose_backends_are_that_an_earlier_version_did_not_sa
         row.nat_addr[8..12].copy_from_slice(&40u32.to_ne_bytes());
         let key = Ct4Key { flags: TupleFlags::SERVICE, ..Ct4Key::default() };
         datapath.maps.ct4[0].put(&key, &row).unwrap();
-        wanted.push(((ServiceId(3), BackendId(40)), ends));
-        wanted.sort_by_key(|(key, row)| (!row.at.address.is_ipv4(), *key));
-        maps.delete(ServiceKeys::Members(keys(&wanted))).unwrap();
+        expected.push(((ServiceId(3), BackendId(40)), ends));
+        expected.sort_by_key(|(key, row)| (!row.at.address.is_ipv4(), *key));
+        maps.delete(ServiceKeys::Members(keys(&expected))).unwrap();
         assert_eq!(sandbox.open().maps.services.read().unwrap().members, [], "it is no upgrade");
         let upgraded = Datapath::open(&upgrade::other(&sandbox.config())).unwrap();
-        assert_eq!(upgraded.maps.services.read().unwrap().members, wanted);
+        assert_eq!(upgraded.maps.services.read().unwrap().members, expected);
         // What another version changed meanwhile is mended, what it knows nothing of stays.
-        let mut wrong = wanted[0];
+        let mut wrong = expected[0];
         wrong.1.at.port = 1;
-        let rests = BackendRow { state: BackendState::Maintenance, ..wanted[0].1 };
+        let rests = BackendRow { state: BackendState::Maintenance, ..expected[0].1 };
         let more = ((ServiceId(77), BackendId(10)), rests);
         maps.put(ServiceRows::Members(vec![wrong, more])).unwrap();
         let back = sandbox.open();
-        wanted.push(more);
-        wanted.sort_by_key(|(key, row)| (!row.at.address.is_ipv4(), *key));
-        assert_eq!(back.maps.services.read().unwrap().members, wanted);
+        expected.push(more);
+        expected.sort_by_key(|(key, row)| (!row.at.address.is_ipv4(), *key));
+        assert_eq!(back.maps.services.read().unwrap().members, expected);
     });
 }

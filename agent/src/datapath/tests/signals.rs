@@ -95,10 +95,10 @@ fn a_flow_without_a_port_is_heard_of() {
         // Whether a sender hears of a drop is the kernel's affair.
         drop(socket.send_to(b"anybody?", (FAR, 53)));
         let patience = Duration::from_secs(10);
-        let told = actix::System::new()
+        let reported = actix::System::new()
             .block_on(async { tokio::time::timeout(patience, watch.next()).await });
         let full = (FullTable::Translations, Families { ipv4: true, ipv6: false });
-        assert_eq!(told.expect("a signal comes"), Some(full));
+        assert_eq!(reported.expect("a signal comes"), Some(full));
     });
 }
 

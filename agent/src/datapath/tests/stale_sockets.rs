@@ -105,9 +105,9 @@ fn sockets_of_backends_that_are_gone_end_wherever_they_are() {
             let rows = ServiceRows::Members(vec![((ServiceId(0), BackendId(1)), row)]);
             datapath.maps.services.put(rows).unwrap();
             let in_pod = || pod.run(|| connected(gone)).unwrap();
-            let (kept, not_noted, stale) = (connected(here), connected(gone), connected(gone));
+            let (retained, not_noted, stale) = (connected(here), connected(gone), connected(gone));
             let (of_pod, of_pod_not_noted) = (in_pod(), in_pod());
-            note(&datapath, &kept);
+            note(&datapath, &retained);
             note_in_set(&datapath, &stale);
             note(&datapath, &of_pod);
             let path = format!("/proc/self/fd/{}", pod.as_fd().as_raw_fd());
@@ -116,7 +116,7 @@ fn sockets_of_backends_that_are_gone_end_wherever_they_are() {
             let [done] = super::port::run(sandbox, vec![vec![op]]).try_into().unwrap();
             assert_eq!((done.failed, &done.outcomes[..]), (None, &[KernelOutcome::Ended(2)][..]));
             assert_eq!([&stale, &of_pod].map(heard), [ErrorKind::ConnectionAborted; 2]);
-            let others = [&kept, &not_noted, &of_pod_not_noted];
+            let others = [&retained, &not_noted, &of_pod_not_noted];
             assert_eq!(others.map(heard), [ErrorKind::WouldBlock; 3]);
             assert_eq!(notes(&datapath), 1, "that of the backend which is there");
             assert_eq!(
@@ -209,18 +209,19 @@ fn tcp_sockets_end_where_that_is_asked_for() {
         let rows = [(1, row(Transport::TCP, here)), (2, row(Transport::UDP, gone))];
         let rows = rows.map(|(id, row)| ((ServiceId(0), BackendId(id)), row));
         maps.put(ServiceRows::Members(rows.into())).unwrap();
-        let [kept, stale, not_noted] = [here, gone, gone].map(|at| TcpStream::connect(at).unwrap());
-        for socket in [&kept, &stale, &not_noted] {
+        let [retained, stale, not_noted] =
+            [here, gone, gone].map(|at| TcpStream::connect(at).unwrap());
+        for socket in [&retained, &stale, &not_noted] {
             socket.set_nonblocking(true).unwrap();
         }
-        for socket in [&kept, &stale] {
+        for socket in [&retained, &stale] {
             note_of(&datapath, socket_cookie(socket).unwrap(), socket.peer_addr().unwrap());
         }
         assert_eq!(stale_sockets::end(maps, &[].into(), &[Protocol::Udp]), Ok(0), "left alone");
         assert_eq!(stale_sockets::end(maps, &[].into(), datapath.ended_protocols()), Ok(1));
         let said = |mut socket: &TcpStream| socket.read(&mut [0]).unwrap_err().kind();
         assert_eq!(said(&stale), ErrorKind::ConnectionAborted);
-        assert_eq!([&kept, &not_noted].map(said), [ErrorKind::WouldBlock; 2]);
+        assert_eq!([&retained, &not_noted].map(said), [ErrorKind::WouldBlock; 2]);
         assert_eq!(sandbox.open().ended_protocols(), [Protocol::Udp], "the default");
     });
 }

@@ -33,8 +33,8 @@ fn attach(datapath: &Datapath, place: Place) {
 }
 
 /// Both hooks run these programs, each once and nothing else.
-fn run_alone(place: Place, wanted: [u32; 2]) {
-    assert_eq!(linked(place), wanted.map(|id| vec![id]));
+fn run_alone(place: Place, expected: [u32; 2]) {
+    assert_eq!(linked(place), expected.map(|id| vec![id]));
     assert!(filtered(place).iter().all(Vec::is_empty));
 }
 

@@ -1,4 +1,4 @@
-//! Tests: an upgrade, and the way back, switch every hook to the wanted program generation, also
+//! Tests: an upgrade, and the way back, switch every hook to the desired program generation, also
 //! after a crash half-way.
 
 use std::{fs, sync::Arc};

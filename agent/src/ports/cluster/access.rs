@@ -10,7 +10,7 @@ use kube::{
 };
 use volvox_actors::ports::ClusterError;
 
-use crate::{config::Config, ports::causes::told};
+use crate::{config::Config, ports::causes::reported};
 
 /// How long a connection may take.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
@@ -31,12 +31,12 @@ pub struct Access {
 impl Access {
     /// What the settings say, or the pod in which the agent runs; `None` if there is no cluster.
     pub fn of(config: &Config) -> Option<Self> {
-        let told = Self {
+        let reported = Self {
             kubeconfig: config.k8s_kubeconfig_path.clone(),
             server: config.k8s_api_server.clone(),
         };
         let in_pod = || env::var_os(SERVICE_HOST).is_some() && PathBuf::from(TOKEN).exists();
-        (config.enable_k8s && (told != Self::default() || in_pod())).then_some(told)
+        (config.enable_k8s && (reported != Self::default() || in_pod())).then_some(reported)
     }
 
     /// A client by what the files say now: certificates and tokens are renewed.
@@ -74,5 +74,5 @@ fn address(server: &str) -> Result<axum::http::Uri, ClusterError> {
 }
 
 fn unusable(error: &dyn std::error::Error) -> ClusterError {
-    ClusterError::Unreachable(format!("the way to it is not usable: {}", told(error)))
+    ClusterError::Unreachable(format!("the way to it is not usable: {}", reported(error)))
 }

@@ -16,7 +16,7 @@ use tokio::{sync::mpsc, time::timeout};
 use volvox_actors::ports::{ClusterError, ObjectWrite, Page, Resource, Verb};
 
 use super::{Access, Seen, events::Lines, trim::object};
-use crate::ports::causes::told;
+use crate::ports::causes::reported;
 
 /// Objects on a page.
 const PAGE: usize = 250;
@@ -206,8 +206,8 @@ impl Connection {
         let request = request.map_err(|error| ClusterError::Failed(error.to_string()))?;
         let answer = timeout(SILENCE, client.send(request)).await.map_err(|_| silent())?;
         let answer = answer.map_err(|error| match error {
-            kube::Error::Service(error) => ClusterError::Unreachable(told(&*error)),
-            error => ClusterError::Unreachable(told(&error)),
+            kube::Error::Service(error) => ClusterError::Unreachable(reported(&*error)),
+            error => ClusterError::Unreachable(reported(&error)),
         })?;
         if answer.status().is_success() { Ok(answer) } else { Err(failure(answer).await) }
     }
@@ -273,5 +273,5 @@ fn silent() -> ClusterError {
 }
 
 fn broken(error: &kube::Error) -> ClusterError {
-    ClusterError::Unreachable(told(error))
+    ClusterError::Unreachable(reported(error))
 }

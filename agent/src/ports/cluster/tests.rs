@@ -167,7 +167,7 @@ fn of_services_only_what_is_served_is_kept() {
         },
         "status": { "loadBalancer": {} },
     });
-    for (kind, mut whole, kept) in [
+    for (kind, mut whole, retained) in [
         (
             "Ingress",
             ingress,
@@ -206,12 +206,12 @@ fn of_services_only_what_is_served_is_kept() {
     ] {
         let form = all.iter().find(|form| form.kind == kind).unwrap();
         whole["metadata"] = metadata.clone();
-        let mut wanted = kept;
-        wanted["metadata"] =
+        let mut expected = retained;
+        expected["metadata"] =
             json!({ "name": "db", "namespace": "shop", "labels": { "tier": "data" } });
-        wanted["kind"] = json!(kind);
-        wanted["apiVersion"] = json!(form.api_version);
-        assert_eq!(object(form, whole).unwrap().value, wanted);
+        expected["kind"] = json!(kind);
+        expected["apiVersion"] = json!(form.api_version);
+        assert_eq!(object(form, whole).unwrap().value, expected);
     }
 }
 

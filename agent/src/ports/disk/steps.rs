@@ -170,7 +170,7 @@ fn rename(from: &Path, to: &Path) -> Result<(), DiskError> {
         }
         renamed => renamed.map_err(io::Error::from),
     };
-    // Whether the source is missing or the target is there, the target's name says what was wanted.
+    // Whether the source is missing or the target is there, the target's name says what was desired.
     renamed.map_err(|error| trouble("rename", to, &error))
 }
 

@@ -11,10 +11,10 @@ use volvox_actors::ports::{DiskError, FsOp};
 
 /// What the start could not read, and what may therefore not be written before another start can.
 #[derive(Clone, Debug, Default)]
-pub struct Unread(Arc<Mutex<Kept>>);
+pub struct Unread(Arc<Mutex<Retained>>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct Retained {
     /// Names in the state directory, and below `lib/`, without what tells writings apart.
     names: BTreeSet<String>,
     /// Whether the state directory could not be listed: whatever stands there is unread.
@@ -26,40 +26,40 @@ struct Kept {
 impl Unread {
     /// That could not be read: an endpoint's number, or the beginning of a file's name.
     pub fn keep(&self, name: impl Into<String>) {
-        self.with(|kept| kept.names.insert(name.into()));
+        self.with(|retained| retained.names.insert(name.into()));
     }
 
     /// The state directory could not be listed.
     pub fn keep_all(&self) {
-        self.with(|kept| kept.all = true);
+        self.with(|retained| retained.all = true);
     }
 
     /// Refuses to write over it. To remove an endpoint that is gone is fine: that it is gone is
     /// known from elsewhere.
     pub(super) fn check(&self, state: &Path, ops: &[FsOp]) -> Result<(), DiskError> {
         let removes = ops.iter().all(|op| matches!(op, FsOp::Remove(_)));
-        self.with(|kept| {
+        self.with(|retained| {
             for path in ops.iter().flat_map(targets) {
                 let name = name_of(path);
                 if removes {
-                    kept.names.remove(&name);
-                    kept.own.insert(name);
-                } else if kept.is_unread(state, &name) {
+                    retained.names.remove(&name);
+                    retained.own.insert(name);
+                } else if retained.is_unread(state, &name) {
                     return Err(refusal(path));
-                } else if kept.all {
-                    kept.own.insert(name);
+                } else if retained.all {
+                    retained.own.insert(name);
                 }
             }
             Ok(())
         })
     }
 
-    fn with<T>(&self, work: impl FnOnce(&mut Kept) -> T) -> T {
+    fn with<T>(&self, work: impl FnOnce(&mut Retained) -> T) -> T {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Kept {
+impl Retained {
     fn is_unread(&self, state: &Path, name: &str) -> bool {
         if self.names.contains(name) {
             return true;

@@ -63,7 +63,7 @@ pub trait Watching: Send {
     fn ask(&mut self) -> impl Future<Output = Result<Option<WatchEvent>, EtcdError>> + Send;
 }
 
-/// Keys that are wanted.
+/// Keys that are desired.
 #[derive(Clone, Debug)]
 pub struct Range {
     /// The first one.

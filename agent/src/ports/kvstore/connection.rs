@@ -55,7 +55,7 @@ impl<C: Client> Connection<C> {
             Err(_) => Err(EtcdError::Silence(PATIENCE.as_secs())),
         };
         self.note(done.as_ref().err()).await;
-        done.map_err(|error| error.told(op, about))
+        done.map_err(|error| error.reported(op, about))
     }
 
     async fn client(&self) -> Result<C, EtcdError> {

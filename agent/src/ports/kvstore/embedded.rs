@@ -88,7 +88,7 @@ impl Watches {
         prefix: &str,
         from: Revision,
     ) -> (u64, mpsc::UnboundedReceiver<WatchEvent>) {
-        let (events, told) = mpsc::unbounded_channel();
+        let (events, reported) = mpsc::unbounded_channel();
         let watching = Watching { prefix: prefix.to_owned(), events };
         if from == Revision::default() {
             watching.tell(self.alive());
@@ -103,7 +103,7 @@ impl Watches {
         }
         self.next += 1;
         self.all.insert(self.next, watching);
-        (self.next, told)
+        (self.next, reported)
     }
 
     fn alive(&self) -> WatchEvent {

@@ -5,7 +5,7 @@ use std::{io, path::PathBuf};
 use volvox_actors::ports::KvError;
 
 #[cfg(feature = "etcd-rs")]
-use crate::ports::causes::told;
+use crate::ports::causes::reported;
 use crate::ports::causes::with_causes;
 
 /// Why etcd cannot be spoken to.
@@ -95,7 +95,7 @@ impl EtcdError {
     }
 
     /// The same for the actors.
-    pub(super) fn told(&self, op: &'static str, about: &str) -> KvError {
+    pub(super) fn reported(&self, op: &'static str, about: &str) -> KvError {
         let remedy = match self {
             Self::File { .. } | Self::NoEndpoint => "it is tried again",
             #[cfg(feature = "etcd-rs")]
@@ -136,6 +136,6 @@ fn other_cause(error: &etcd_rs::Error) -> String {
     match error {
         etcd_rs::Error::Response(status) => with_causes(status.message().to_owned(), status),
         etcd_rs::Error::WatchEventExhausted => "the server ended the watch".to_owned(),
-        other => told(other),
+        other => reported(other),
     }
 }

@@ -143,12 +143,12 @@ impl File {
 
     fn grant(&mut self, ttl: Duration, now: Time) -> Result<Answer, KvError> {
         let id = self.keyspace.grant(ttl, now);
-        let kept = self.write("grant", "a lease".to_owned(), |file| {
+        let retained = self.write("grant", "a lease".to_owned(), |file| {
             let millis = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
             file.open_table(LEASES)?.insert(id.0, millis)?;
             Ok(())
         });
-        if let Err(error) = kept {
+        if let Err(error) = retained {
             self.keyspace.revoke(id);
             return Err(error);
         }

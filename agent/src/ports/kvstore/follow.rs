@@ -36,19 +36,19 @@ async fn watch<C: Client>(
 ) -> Result<Option<WatchEvent>, KvError> {
     let begin = |client: C| client.watch(prefix, from);
     let mut watch = connection.call("watch", prefix, begin).await?;
-    let ended = |error: EtcdError| error.told("watch", prefix);
+    let ended = |error: EtcdError| error.reported("watch", prefix);
     let mut ticks = interval(WATCH_ALIVE_EVERY);
     loop {
-        let told = tokio::select! {
-            told = watch.next() => Some(told.map_err(ended)?),
+        let reported = tokio::select! {
+            reported = watch.next() => Some(reported.map_err(ended)?),
             _ = ticks.tick() => watch.ask().await.map_err(ended)?,
             () = events.closed() => return Ok(None),
         };
-        let Some(told) = told else { continue };
-        if told == WatchEvent::Compacted {
-            return Ok(Some(told));
+        let Some(reported) = reported else { continue };
+        if reported == WatchEvent::Compacted {
+            return Ok(Some(reported));
         }
-        if events.send(told).await.is_err() {
+        if events.send(reported).await.is_err() {
             return Ok(None);
         }
     }

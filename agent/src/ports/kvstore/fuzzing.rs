@@ -63,7 +63,7 @@ pub(crate) fn store(dir: &Path, data: &[u8]) {
     // What is only found when it is written puts the file aside then, at the latest the second time.
     assert!((0..3).any(|_| put(&mut file, "more".to_owned())), "it can never be written");
     drop(file);
-    assert!(keys(&mut File::new(&path)).is_some_and(|kept| kept > 0), "nothing was kept");
+    assert!(keys(&mut File::new(&path)).is_some_and(|retained| retained > 0), "nothing was kept");
 }
 
 /// What flags and the file of etcd's clients say.

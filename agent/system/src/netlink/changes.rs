@@ -185,7 +185,7 @@ mod tests {
     const SOON: Duration = Duration::from_secs(5);
 
     /// What is said before it is quiet.
-    fn told(changes: &mut Changes) -> Notices {
+    fn reported(changes: &mut Changes) -> Notices {
         let mut notices = Notices::default();
         while changes.hear(QUIET, &mut notices).unwrap() {}
         notices
@@ -193,32 +193,32 @@ mod tests {
 
     /// Whether that is of interest to the node.
     fn is_told(changes: &mut Changes) -> bool {
-        told(changes).node
+        reported(changes).node
     }
 
     /// What somebody takes away from pods, or of what leads to other nodes.
     fn what_is_lost_is_told(socket: &mut Socket, changes: &mut Changes, (pod, device): (u32, u32)) {
-        told(changes);
+        reported(changes);
         let address: IpAddr = "10.9.9.9".parse().unwrap();
         assert!(socket.delete_route(address, device).unwrap());
-        let notices = told(changes);
+        let notices = reported(changes);
         assert_eq!(notices.addresses, [address].into());
         assert!(!notices.node && !notices.routing && !notices.all, "{notices:?}");
         let rule = LocalRule { ipv6: false, priority: 77 };
         socket.put_local_rule(rule).unwrap();
-        assert!(told(changes).routing, "a rule comes");
+        assert!(reported(changes).routing, "a rule comes");
         socket.delete_local_rule(rule).unwrap();
-        assert!(told(changes).routing, "a rule goes");
+        assert!(reported(changes).routing, "a rule goes");
         let prefix = "10.8.0.0/24".parse().unwrap();
         let gateway = "192.0.2.9".parse().unwrap();
         socket.put_node_route(prefix, Hop::Direct { gateway, ifindex: device }, false).unwrap();
-        assert!(!told(changes).routing, "of our own doing");
+        assert!(!reported(changes).routing, "of our own doing");
         socket.delete_node_route(prefix).unwrap();
-        assert!(told(changes).routing, "a route to another node goes");
+        assert!(reported(changes).routing, "a route to another node goes");
         socket.rename(pod, "lxc9").unwrap();
-        assert!(told(changes).links[&pod].as_ref().is_some_and(|link| link.name == "lxc9"));
+        assert!(reported(changes).links[&pod].as_ref().is_some_and(|link| link.name == "lxc9"));
         socket.delete_link(pod).unwrap();
-        assert_eq!(told(changes).links[&pod], None);
+        assert_eq!(reported(changes).links[&pod], None);
     }
 
     #[test]
@@ -239,7 +239,7 @@ mod tests {
             socket.create_veth(&veth("lxc1", "lxc2")).unwrap();
             let pod = socket.link_by_name("lxc1").unwrap().unwrap().ifindex;
             socket.set_link_up(pod).unwrap();
-            let notices = told(&mut changes);
+            let notices = reported(&mut changes);
             assert!(!notices.node, "pods come and go");
             assert!(notices.links[&pod].as_ref().is_some_and(|link| link.up));
             socket.create_veth(&veth("eth0", "eth1")).unwrap();

@@ -189,7 +189,7 @@ fn without_statistics() -> LinkAttribute {
     LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats])
 }
 
-/// Reads a link message as far as it is wanted: there are a thousand on a full node, each of a
+/// Reads a link message as far as it is desired: there are a thousand on a full node, each of a
 /// kilobyte, and a decoder for all of it costs more than the kernel's part.
 pub(super) fn parse(kind: u16, bytes: &[u8]) -> Option<Link> {
     if kind != libc::RTM_NEWLINK {

@@ -173,12 +173,12 @@ fn default_routes_come_by_metric_and_with_their_sources() {
             let source = source.map(|it| it.parse().unwrap());
             DefaultRoute { ifindex, is_ipv4, metric, source }
         };
-        let wanted = [
+        let expected = [
             way(eth, true, 100, Some("192.0.2.2")),
             way(lxc, false, 200, None),
             way(lxc, true, 300, None),
         ];
-        assert_eq!(socket.default_routes().unwrap(), wanted);
+        assert_eq!(socket.default_routes().unwrap(), expected);
     });
 }
 

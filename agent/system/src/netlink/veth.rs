@@ -31,7 +31,7 @@ pub struct Veth<'a> {
 
 impl Socket {
     /// Makes a veth pair in one step: no half of it is ever visible under another name or in
-    /// another namespace than wanted.
+    /// another namespace than desired.
     pub fn create_veth(&mut self, veth: &Veth<'_>) -> Result<(), NetlinkError> {
         let mut peer = LinkMessage::default();
         peer.attributes = side(veth.peer, veth.mtu, veth.peer_mac);

@@ -2,10 +2,10 @@
 //! neighbours say, and all of it made odd.
 
 use super::super::*;
+use super::network::*;
 use super::random::Random;
 use super::reader::{self, Layer3, Packet};
 use super::runner::Way;
-use super::town::*;
 use super::{Shot, decorate};
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -16,15 +16,15 @@ const PORTS: [u16; 9] =
 const RECENT: usize = 256;
 
 pub struct Grammar {
-    town: Town,
+    network: Network,
     dice: Random,
     /// As their receivers had them.
     recent: Vec<Vec<u8>>,
 }
 
 impl Grammar {
-    pub fn new(town: Town, dice: Random) -> Self {
-        Self { town, dice, recent: Vec::new() }
+    pub fn new(network: Network, dice: Random) -> Self {
+        Self { network, dice, recent: Vec::new() }
     }
 
     /// Notes what has passed.
@@ -57,7 +57,7 @@ impl Grammar {
             shot.is_plain = false;
         }
         if let At::Pod(pod) = shot.at {
-            let pod = &self.town.pods[pod];
+            let pod = &self.network.pods[pod];
             shot.frame[..6].copy_from_slice(&pod.node_mac);
             shot.frame[6..12].copy_from_slice(&pod.mac);
         } else {
@@ -69,23 +69,23 @@ impl Grammar {
 
     fn at(&mut self) -> At {
         match self.dice.below(20) {
-            0..=10 => At::Pod(self.dice.below(self.town.pods.len())),
+            0..=10 => At::Pod(self.dice.below(self.network.pods.len())),
             11..=14 => At::Wire,
             15..=18 => self.overlay(),
-            _ => At::Stack(self.dice.below(self.town.pods.len())),
+            _ => At::Stack(self.dice.below(self.network.pods.len())),
         }
     }
 
     fn overlay(&mut self) -> At {
-        let nodes = self.town.nodes.map(IpAddr::from);
-        let others = [self.town.pods[0].v4(), UPLINK.0.into(), self.town.strangers[0]];
+        let nodes = self.network.nodes.map(IpAddr::from);
+        let others = [self.network.pods[0].v4(), UPLINK.0.into(), self.network.strangers[0]];
         let carrier =
             self.dice.of(&[nodes[0], nodes[0], nodes[1], others[0], others[1], others[2]]);
         let identities = [
             777,
             777,
             778,
-            self.town.pods[CLIENT].identity,
+            self.network.pods[CLIENT].identity,
             HOST,
             0,
             REMOTE_NODE,
@@ -116,12 +116,12 @@ impl Grammar {
             "::ffff:10.1.0.2",
         ];
         let all: Vec<IpAddr> = match self.dice.below(8) {
-            0..=3 => self.town.pods.iter().flat_map(|pod| [pod.v4(), pod.v6()]).collect(),
-            4 => self.town.own.clone(),
-            5 => self.town.known.iter().map(|it| it.address).collect(),
+            0..=3 => self.network.pods.iter().flat_map(|pod| [pod.v4(), pod.v6()]).collect(),
+            4 => self.network.own.clone(),
+            5 => self.network.known.iter().map(|it| it.address).collect(),
             6 => {
                 let services = [service_address(UPLINK.0.into()), service_address(UPLINK.1.into())];
-                self.town.strangers.iter().copied().chain(services).collect()
+                self.network.strangers.iter().copied().chain(services).collect()
             }
             _ => odd.iter().map(|it| it.parse().unwrap()).collect(),
         };
@@ -134,20 +134,20 @@ impl Grammar {
         if self.dice.one_in(8) {
             return self.address(v4);
         }
-        let strangers = |town: &Town| -> Vec<IpAddr> {
-            town.strangers.iter().copied().filter(|it| it.is_ipv4() == v4).collect()
+        let strangers = |network: &Network| -> Vec<IpAddr> {
+            network.strangers.iter().copied().filter(|it| it.is_ipv4() == v4).collect()
         };
         match at {
             At::Pod(pod) => {
-                let pod = &self.town.pods[pod];
+                let pod = &self.network.pods[pod];
                 if v4 { pod.v4() } else { pod.v6() }
             }
             At::Overlay { .. } => {
-                let known: Vec<_> = self.town.known.iter().map(|it| it.address).collect();
+                let known: Vec<_> = self.network.known.iter().map(|it| it.address).collect();
                 let known: Vec<_> = known.into_iter().filter(|it| it.is_ipv4() == v4).collect();
                 self.dice.of(&known)
             }
-            At::Wire | At::Stack(_) => self.dice.of(&strangers(&self.town)),
+            At::Wire | At::Stack(_) => self.dice.of(&strangers(&self.network)),
         }
     }
 
@@ -155,8 +155,8 @@ impl Grammar {
         let (at, v4) = (self.at(), self.dice.one_in(2));
         let src = self.source(at, v4);
         let dst = match at {
-            At::Stack(pod) if v4 => self.town.pods[pod].v4(),
-            At::Stack(pod) => self.town.pods[pod].v6(),
+            At::Stack(pod) if v4 => self.network.pods[pod].v4(),
+            At::Stack(pod) => self.network.pods[pod].v6(),
             _ => self.address(v4),
         };
         let (protocol, l4) = self.l4(v4);
@@ -166,7 +166,7 @@ impl Grammar {
     }
 
     fn is_usual(&self, at: At, src: IpAddr) -> bool {
-        matches!(at, At::Pod(pod) if self.town.pods[pod].ip(src) == src)
+        matches!(at, At::Pod(pod) if self.network.pods[pod].ip(src) == src)
     }
 
     fn l4(&mut self, v4: bool) -> (u8, Vec<u8>) {
@@ -206,8 +206,8 @@ impl Grammar {
 
     /// Where somebody with that address sends.
     fn place_of(&mut self, address: IpAddr) -> At {
-        let behind = self.town.known(address).and_then(|it| Some((it.node?, it.identity)));
-        match (self.town.pod_of(address), behind) {
+        let behind = self.network.known(address).and_then(|it| Some((it.node?, it.identity)));
+        match (self.network.pod_of(address), behind) {
             (Some(pod), _) => At::Pod(pod),
             (_, Some((node, identity))) => At::Overlay { carrier: node.into(), identity },
             _ => At::Wire,

@@ -5,19 +5,19 @@
 mod decorate;
 mod flows;
 mod grammar;
+mod network;
 mod oracle;
 mod random;
 mod reader;
 mod runner;
-mod town;
 
 use super::Node;
 use grammar::Grammar;
+pub use network::{At, CLIENT, JAILED, Network, OPEN, SERVER, TUNNEL_PORT};
 pub use oracle::{Fault, Oracle};
 use random::Random;
 pub use runner::{Hook, Runner, Way};
 use std::collections::{BTreeMap, BTreeSet};
-pub use town::{At, CLIENT, JAILED, OPEN, SERVER, TUNNEL_PORT, Town};
 use volvox_bpf_progs::Features;
 
 /// Kinds of findings that are shown at most, each by its first frame.
@@ -62,12 +62,12 @@ pub fn run_changed(
     features: Features,
     seed: u64,
     frames: u64,
-    change: impl FnOnce(&mut Node, &Town),
+    change: impl FnOnce(&mut Node, &Network),
 ) -> Report {
     let mut runner = Runner::new(features);
-    change(&mut runner.node, &runner.town);
-    let mut oracle = Oracle::new(runner.town.clone());
-    let mut grammar = Grammar::new(runner.town.clone(), Random::new(seed));
+    change(&mut runner.node, &runner.network);
+    let mut oracle = Oracle::new(runner.network.clone());
+    let mut grammar = Grammar::new(runner.network.clone(), Random::new(seed));
     let mut report = Report::default();
     for number in 0..frames {
         let shot = grammar.next();

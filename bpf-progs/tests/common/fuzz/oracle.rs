@@ -2,9 +2,9 @@
 
 use super::super::*;
 use super::flows::Flows;
+use super::network::*;
 use super::reader::{self, Frame, Layer3, Packet};
 use super::runner::{Hook, Way};
-use super::town::*;
 use super::{Seen, Shot};
 use std::net::IpAddr;
 use volvox_bpf_progs::layouts::Direction;
@@ -15,7 +15,7 @@ pub type Fault = &'static str;
 type Judged = Result<&'static str, Fault>;
 
 pub struct Oracle {
-    town: Town,
+    network: Network,
     flows: Flows,
 }
 
@@ -40,8 +40,8 @@ impl Passage<'_> {
 }
 
 impl Oracle {
-    pub fn new(town: Town) -> Self {
-        Self { town, flows: Flows::default() }
+    pub fn new(network: Network) -> Self {
+        Self { network, flows: Flows::default() }
     }
 
     /// What became of a frame, and what was wrong with that.
@@ -66,10 +66,17 @@ impl Oracle {
     fn dropped(&self, shot: &Shot, sent: Option<&Frame>) -> Result<(), Fault> {
         let (At::Pod(pod), true) = (shot.at, shot.is_plain) else { return Ok(()) };
         let Some(Layer3::Ip(packet)) = sent.map(|it| &it.layer3) else { return Ok(()) };
-        let Some(to) = self.town.pod_of(packet.dst) else { return Ok(()) };
-        let (from, there) = (self.town.pods[pod].identity, self.town.pods[to].identity);
-        let may = self.town.permits(pod, Direction::Egress, there, packet.protocol, packet.port())
-            && self.town.permits(to, Direction::Ingress, from, packet.protocol, packet.port());
+        let Some(to) = self.network.pod_of(packet.dst) else { return Ok(()) };
+        let (from, there) = (self.network.pods[pod].identity, self.network.pods[to].identity);
+        let may =
+            self.network.permits(pod, Direction::Egress, there, packet.protocol, packet.port())
+                && self.network.permits(
+                    to,
+                    Direction::Ingress,
+                    from,
+                    packet.protocol,
+                    packet.port(),
+                );
         fail_unless(!may, "a packet that both policies permit was dropped")
     }
 
@@ -116,7 +123,7 @@ impl Oracle {
 
     fn arp(&self, at: At, (operation, sender): (u16, IpAddr), seen: &Seen) -> Judged {
         let At::Pod(pod) = at else { return Ok("stack") };
-        let is_own = sender == self.town.pods[pod].v4() || sender.is_unspecified();
+        let is_own = sender == self.network.pods[pod].v4() || sender.is_unspecified();
         fail_unless(is_own, "an endpoint has another's address in ARP")?;
         let is_answered = seen.action == REDIRECT;
         fail_unless(!is_answered || operation == 1, "what is no question of ARP was answered")?;
@@ -125,7 +132,7 @@ impl Oracle {
 
     /// What neighbours say stays on the link.
     fn neighbour(&self, pod: usize, packet: &Packet, kind: u8, seen: &Seen, now: &Frame) -> Judged {
-        let own = self.town.pods[pod].v6();
+        let own = self.network.pods[pod].v6();
         let is_link = matches!(packet.src, IpAddr::V6(it) if it.segments()[0] & 0xffc0 == 0xfe80);
         let is_named = packet.src == own || is_link || packet.src.is_unspecified();
         fail_unless(is_named, "a neighbour has another's address")?;
@@ -136,14 +143,14 @@ impl Oracle {
             let is_answer =
                 kind == 135 && answer.neighbourly() == Some(136) && answer.dst == packet.src;
             fail_unless(
-                is_answer && now.to == self.town.pods[pod].mac,
+                is_answer && now.to == self.network.pods[pod].mac,
                 "a neighbour's word was sent on",
             )?;
             return Ok("answer");
         }
         let dst = packet.dst;
         fail_unless(
-            stays_on_link(dst) || self.town.is_own(dst),
+            stays_on_link(dst) || self.network.is_own(dst),
             "a neighbour's word left the link",
         )?;
         if kind == 135 || kind == 136 {
@@ -170,8 +177,8 @@ impl Oracle {
         let now = passage.now;
         let mut ports =
             passage.both().into_iter().flat_map(|it| self.flows.ends(it)).map(|it| it.1);
-        ports.any(|port| self.town.permits(pod, way, peer, now.protocol, port))
-            || self.town.permits(pod, way, peer, now.protocol, None)
+        ports.any(|port| self.network.permits(pod, way, peer, now.protocol, port))
+            || self.network.permits(pod, way, peer, now.protocol, None)
             || passage
                 .both()
                 .into_iter()
@@ -182,9 +189,9 @@ impl Oracle {
     fn is_related(&self, packet: &Packet, teller: u32) -> bool {
         let Some(inner) = packet.l4.as_ref().and_then(|l4| l4.inner) else { return false };
         let to = inner.dst.0;
-        let is_local = self.town.pod_of(to).is_some();
+        let is_local = self.network.pod_of(to).is_some();
         let is_behind =
-            self.town.known(to).is_some_and(|it| it.node.is_some() && it.identity >= 256);
+            self.network.known(to).is_some_and(|it| it.node.is_some() && it.identity >= 256);
         let may_tell = packet.src == to
             || teller == HOST
             || teller == REMOTE_NODE
@@ -196,16 +203,16 @@ impl Oracle {
 
     fn of_pod(&mut self, pod: usize, passage: &Passage<'_>, now: &Frame, way: &Way) -> Judged {
         let (sent, then) = (passage.sent, passage.now);
-        let town = &self.town;
-        let (own, identity) = (town.pods[pod].ip(sent.src), town.pods[pod].identity);
+        let network = &self.network;
+        let (own, identity) = (network.pods[pod].ip(sent.src), network.pods[pod].identity);
         fail_unless(sent.src == own, "an endpoint has another's address")?;
         let is_nowhere = is_no_source(then.dst) && !stays_on_link(then.dst) && !is_group(then.dst);
         fail_unless(!is_nowhere, "a packet is for nobody's address")?;
         let seen = &way[0].1;
-        let local = town.pods.iter().position(|it| now.to == it.mac && now.from == it.node_mac);
+        let local = network.pods.iter().position(|it| now.to == it.mac && now.from == it.node_mac);
         if let (REDIRECT, Some(to)) = (seen.action, local) {
             let is_itself = to == pod && sent.dst != own;
-            let there = town.pods[to].identity;
+            let there = network.pods[to].identity;
             let may = is_itself || self.may(pod, Direction::Egress, there, identity, passage);
             fail_unless(may, "an endpoint's policy does not let it send this")?;
             let is_answer =
@@ -214,11 +221,11 @@ impl Oracle {
             fail_unless(is_named, "what an endpoint sends has a source that is not its own")?;
             return if is_itself { Ok("deliver") } else { self.delivered(to, identity, passage) };
         }
-        let there = town.identity(then.dst);
+        let there = network.identity(then.dst);
         let is_outer = then.protocol == UDP && then.port() == Some(TUNNEL_PORT);
         let is_machine = there == HOST || there == REMOTE_NODE || there == 9 || there == 10;
         fail_unless(!(is_outer && is_machine), "an endpoint speaks as a node")?;
-        let peer = if way.len() > 1 { town.identity(sent.dst) } else { there };
+        let peer = if way.len() > 1 { network.identity(sent.dst) } else { there };
         fail_unless(
             self.may(pod, Direction::Egress, peer, identity, passage),
             "an endpoint's policy does not let it send this",
@@ -226,11 +233,11 @@ impl Oracle {
         match (seen.action, seen.mark & KIND) {
             (REDIRECT, BY_OVERLAY) => {
                 fail_unless(
-                    town.known(then.dst).is_some_and(|it| it.node.is_some()),
+                    network.known(then.dst).is_some_and(|it| it.node.is_some()),
                     "nobody is there",
                 )?;
                 let is_named =
-                    then.src == own || (town.is_own(then.src) && self.flows.answers(then));
+                    then.src == own || (network.is_own(then.src) && self.flows.answers(then));
                 fail_unless(
                     is_named || then.is_error(),
                     "another node hears a source that is not its own",
@@ -238,7 +245,7 @@ impl Oracle {
                 Ok("overlay")
             }
             (REDIRECT, SENT_ON) => {
-                let is_named = town.is_own(then.src) || then.is_error();
+                let is_named = network.is_own(then.src) || then.is_error();
                 fail_unless(is_named, "a client hears another than he asked")?;
                 Ok("route")
             }
@@ -253,7 +260,7 @@ impl Oracle {
         let (sent, then) = (passage.sent, passage.now);
         let was_asked = self.flows.answers(sent)
             || sent.l4.as_ref().and_then(|l4| l4.inner).is_some_and(|inner| self.flows.has(inner));
-        let is_named = then.src == self.town.up.ip(own) || (then.src == own && was_asked);
+        let is_named = then.src == self.network.up.ip(own) || (then.src == own && was_asked);
         fail_unless(is_named, "an endpoint's own address is on the wire")?;
         Ok("wire")
     }
@@ -262,7 +269,7 @@ impl Oracle {
     fn delivered(&self, pod: usize, from: u32, passage: &Passage<'_>) -> Judged {
         let now = passage.now;
         fail_unless(
-            now.dst == self.town.pods[pod].ip(now.dst),
+            now.dst == self.network.pods[pod].ip(now.dst),
             "an endpoint hears what is for another",
         )?;
         let may = self.may(pod, Direction::Ingress, from, from, passage);
@@ -272,46 +279,49 @@ impl Oracle {
 
     /// A packet from elsewhere cannot have a source of this node, nor one that no router lets pass.
     fn source_is_possible(&self, packet: &Packet) -> Result<(), Fault> {
-        let town = &self.town;
+        let network = &self.network;
         fail_unless(
-            town.pod_of(packet.src).is_none(),
+            network.pod_of(packet.src).is_none(),
             "an endpoint's address comes from elsewhere",
         )?;
-        fail_unless(!town.is_own(packet.src), "the node's address comes from elsewhere")?;
+        fail_unless(!network.is_own(packet.src), "the node's address comes from elsewhere")?;
         fail_unless(!is_no_source(packet.src), "nobody's address comes from elsewhere")
     }
 
     fn of_wire(&mut self, passage: &Passage<'_>, now: &Frame, way: &Way) -> Judged {
         let (sent, then) = (passage.sent, passage.now);
-        let town = &self.town;
+        let network = &self.network;
         let seen = &way[0].1;
-        let local = town.pods.iter().position(|it| now.to == it.mac && now.from == it.node_mac);
+        let local = network.pods.iter().position(|it| now.to == it.mac && now.from == it.node_mac);
         let to = match (seen.action, local, way.get(1)) {
             (REDIRECT, Some(to), _) => Some(to),
-            (_, _, Some((Hook::ToContainer, _))) => town.pod_of(then.dst),
+            (_, _, Some((Hook::ToContainer, _))) => network.pod_of(then.dst),
             _ => None,
         };
         if let Some(to) = to {
             self.source_is_possible(sent)?;
-            let is_behind = town.known(sent.src).is_some_and(|it| it.node.is_some());
+            let is_behind = network.known(sent.src).is_some_and(|it| it.node.is_some());
             fail_unless(
-                !is_behind || town.is_own(sent.dst),
+                !is_behind || network.is_own(sent.dst),
                 "an endpoint elsewhere comes beside the overlay",
             )?;
-            return self.delivered(to, town.identity(sent.src), passage);
+            return self.delivered(to, network.identity(sent.src), passage);
         }
         if seen.action == REDIRECT && is_refusal(sent, then) {
             return Ok("refuse");
         }
         if seen.action == REDIRECT {
-            fail_unless(town.is_own(sent.dst), "the node sends on what was not for it")?;
+            fail_unless(network.is_own(sent.dst), "the node sends on what was not for it")?;
             self.source_is_possible(sent)?;
-            let is_named = town.is_own(then.src) || then.is_error();
+            let is_named = network.is_own(then.src) || then.is_error();
             fail_unless(is_named, "what the node sends on has not its address")?;
             return Ok("route");
         }
-        if !town.is_own(sent.dst) && town.pod_of(sent.dst).is_none() && !stays_on_link(sent.dst) {
-            let is_foreign = !town.is_own(sent.src) || is_group(sent.dst);
+        if !network.is_own(sent.dst)
+            && network.pod_of(sent.dst).is_none()
+            && !stays_on_link(sent.dst)
+        {
+            let is_foreign = !network.is_own(sent.src) || is_group(sent.dst);
             fail_unless(is_foreign || way.len() == 1, "the node's address is forwarded")?;
         }
         Ok("stack")
@@ -320,40 +330,43 @@ impl Oracle {
     fn of_overlay(
         &mut self,
         carrier: IpAddr,
-        told: u32,
+        reported: u32,
         passage: &Passage<'_>,
         now: &Frame,
         way: &Way,
     ) -> Judged {
         let (sent, then) = (passage.sent, passage.now);
-        let town = &self.town;
+        let network = &self.network;
         fail_unless(
-            town.identity(carrier) == REMOTE_NODE,
+            network.identity(carrier) == REMOTE_NODE,
             "somebody who is no node speaks by the overlay",
         )?;
-        let known = town.known(sent.src);
+        let known = network.known(sent.src);
         let is_its = known.and_then(|it| it.node).is_none_or(|node| IpAddr::from(node) == carrier);
         fail_unless(is_its, "a node speaks for what lives behind another one")?;
         let known = known.map_or(0, |it| it.identity);
-        let from = match told {
-            2 | 9 | 10 => told,
+        let from = match reported {
+            2 | 9 | 10 => reported,
             _ if known >= 256 => known,
             0 | HOST => REMOTE_NODE,
-            _ => told,
+            _ => reported,
         };
-        let local = town.pods.iter().position(|it| now.to == it.mac && now.from == it.node_mac);
+        let local = network.pods.iter().position(|it| now.to == it.mac && now.from == it.node_mac);
         let to = match (way[0].1.action, local, way.get(1)) {
             (REDIRECT, Some(to), _) => Some(to),
-            (_, _, Some((Hook::ToContainer, _))) => town.pod_of(then.dst),
+            (_, _, Some((Hook::ToContainer, _))) => network.pod_of(then.dst),
             _ => None,
         };
         if let Some(to) = to {
             self.source_is_possible(sent)?;
             return self.delivered(to, from, passage);
         }
-        fail_unless(town.pod_of(sent.src).is_none(), "an endpoint's address comes from elsewhere")?;
+        fail_unless(
+            network.pod_of(sent.src).is_none(),
+            "an endpoint's address comes from elsewhere",
+        )?;
         if way[0].1.action == REDIRECT {
-            let is_named = town.is_own(then.src) || then.is_error();
+            let is_named = network.is_own(then.src) || then.is_error();
             fail_unless(is_named, "what the node sends on has not its address")?;
             return Ok("route");
         }
@@ -369,8 +382,8 @@ impl Oracle {
         {
             return Ok("deliver");
         }
-        let from = self.town.identity(sent.src);
-        if sent.dst != self.town.pods[pod].ip(sent.dst) {
+        let from = self.network.identity(sent.src);
+        if sent.dst != self.network.pods[pod].ip(sent.dst) {
             return Ok("stack");
         }
         self.delivered(pod, from, passage)

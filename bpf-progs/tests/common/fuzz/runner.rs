@@ -2,7 +2,7 @@
 //! overlay's program one that gives a frame the tunnel's facts, which a run without a device lacks.
 
 use super::super::*;
-use super::town::{At, Town, is_group, stays_on_link};
+use super::network::{At, Network, is_group, stays_on_link};
 use super::{Seen, Shot, reader};
 use aya::programs::SchedClassifier;
 use std::io::Error;
@@ -46,7 +46,7 @@ const IP_HEADERS: usize = 54;
 const ROOM: usize = 4096;
 
 pub struct Runner {
-    pub town: Town,
+    pub network: Network,
     pub node: Node,
     fds: [RawFd; 5],
     out: Vec<u8>,
@@ -58,21 +58,21 @@ impl Runner {
     pub fn new(features: Features) -> Self {
         let (mut node, up) = Node::with_uplink_and(features);
         outside::route_outside();
-        let town = Town::build(&mut node, up);
+        let network = Network::build(&mut node, up);
         let tunnel = tunnel(fd(&node, FROM_OVERLAY));
         let names = [FROM_CONTAINER, TO_CONTAINER, FROM_NETDEV, TO_NETDEV];
         let [a, b, c, d] = names.map(|name| fd(&node, name));
         let fds = [a, b, c, d, tunnel.0.as_raw_fd()];
-        Self { town, node, fds, out: vec![0; ROOM], _tunnel: tunnel }
+        Self { network, node, fds, out: vec![0; ROOM], _tunnel: tunnel }
     }
 
     /// Sends a frame the way that it goes.
     pub fn put(&mut self, shot: &Shot) -> Way {
         let frame = &shot.frame;
-        let up = self.town.up.ifindex;
+        let up = self.network.up.ifindex;
         match shot.at {
             At::Pod(pod) => {
-                let ifindex = self.town.pods[pod].ifindex;
+                let ifindex = self.network.pods[pod].ifindex;
                 let first = self.run(Hook::FromContainer, ifindex, 0, &[], frame);
                 self.forwarded(vec![(Hook::FromContainer, first)])
             }
@@ -87,7 +87,7 @@ impl Runner {
                 self.forwarded(vec![(Hook::FromOverlay, first)])
             }
             At::Stack(pod) => {
-                let ifindex = self.town.pods[pod].ifindex;
+                let ifindex = self.network.pods[pod].ifindex;
                 vec![(Hook::ToContainer, self.run(Hook::ToContainer, ifindex, 0, &[], frame))]
             }
         }
@@ -100,12 +100,12 @@ impl Runner {
             return way;
         };
         let dst = packet.dst;
-        if packet.hops <= 1 || self.town.is_own(dst) || stays_on_link(dst) || is_group(dst) {
+        if packet.hops <= 1 || self.network.is_own(dst) || stays_on_link(dst) || is_group(dst) {
             return way;
         }
-        let (hook, ifindex) = match self.town.pod_of(dst) {
-            Some(pod) => (Hook::ToContainer, self.town.pods[pod].ifindex),
-            None => (Hook::ToNetdev, self.town.up.ifindex),
+        let (hook, ifindex) = match self.network.pod_of(dst) {
+            Some(pod) => (Hook::ToContainer, self.network.pods[pod].ifindex),
+            None => (Hook::ToNetdev, self.network.up.ifindex),
         };
         let seen = self.run(hook, ifindex, mark, &[], &frame);
         way.push((hook, seen));
@@ -119,7 +119,7 @@ impl Runner {
         };
         put(MARK, mark);
         put(IFINDEX, ifindex);
-        put(INGRESS_IFINDEX, self.town.up.ifindex);
+        put(INGRESS_IFINDEX, self.network.up.ifindex);
         for (nth, fact) in facts.iter().enumerate() {
             put(CB + nth * 4, *fact);
         }

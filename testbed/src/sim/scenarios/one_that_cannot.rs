@@ -32,7 +32,7 @@ pub(super) const HAS_NO_ROOM: Scenario = Scenario {
         let mut all = vec![
             Action::Kill,
             Action::Room(Some(5)),
-            Action::Boot { told: true },
+            Action::Boot { reported: true },
             Action::Time { ms: 1_000, seed: random.number() },
             rules(1, many),
             Action::Time { ms: 50, seed: random.number() },
@@ -44,7 +44,7 @@ pub(super) const HAS_NO_ROOM: Scenario = Scenario {
         }
         all.extend(restart(random));
         all.extend([Action::Time { ms: 1_000, seed: random.number() }, Action::Prompt]);
-        all.extend([Action::Kill, Action::Room(None), Action::Boot { told: true }]);
+        all.extend([Action::Kill, Action::Room(None), Action::Boot { reported: true }]);
         all
     },
 };

@@ -20,7 +20,7 @@ pub(super) const UNPROVED: Scenario = Scenario {
         vec![
             Action::Kill,
             Action::Foreign,
-            Action::Boot { told: false },
+            Action::Boot { reported: false },
             Action::Time { ms: 40_000, seed: random.number() },
             Action::Deliver,
         ]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{CLIENT, Region, address, cluster, identity, node, service};
 use crate::{
-    cluster::sharing::tests::store::town,
+    cluster::sharing::tests::store::fixture,
     host::{Message, Ref, Reply},
     model::IdentityId,
     services::service_cache::{ServicesMsg, ServicesStatus},
@@ -96,8 +96,8 @@ fn a_restart_waits_for_nobody() {
 fn nobody_speaks_for_a_cluster_of_which_is_not_known_whether_it_is_configured() {
     let (mut region, _) = region();
     let own = 1 << 16 | 400;
-    town::identity(&region.own, own, &town::labels("db"));
-    town::address(&region.own, "10.0.9.1", own);
+    fixture::identity(&region.own, own, &fixture::labels("db"));
+    fixture::address(&region.own, "10.0.9.1", own);
     region.world.settle();
     assert_eq!(region.mapped("10.0.9.1/32"), Some(own));
     region.own.delete(&format!("{ADDRESSES}10.0.9.1"));

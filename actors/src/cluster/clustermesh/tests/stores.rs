@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{CLIENT, Region, address, b, cluster, identity, node, service};
 use crate::{
-    cluster::{nodes::NodesMsg, sharing::tests::store::town},
+    cluster::{nodes::NodesMsg, sharing::tests::store::fixture},
     model::{ClusterId, Direction, IdentityId},
     policy::rules::lookup,
     testing::{MemoryKvStore, to_http},
@@ -27,7 +27,7 @@ fn who_is_where_in_another_cluster_is_known_here() {
     assert_eq!((view.id, view.problem.as_deref()), (Some(ClusterId(2)), None));
     assert!(view.is_ready());
     assert_eq!(view.services, 1, "one is shared");
-    let addresses = town::addresses(&region.world);
+    let addresses = fixture::addresses(&region.world);
     assert_eq!(addresses.clusters.into_iter().collect::<Vec<_>>(), [("b".into(), (1, 1))]);
     let nodes = region.world.node_supervisor().nodes.clone().unwrap();
     let nodes = region.world.ask(&nodes, NodesMsg::Show);
@@ -79,7 +79,7 @@ fn a_copy_is_read_where_it_is_and_once_it_is_whole() {
     node(&b, "cilium/cache/nodes/v1/", "b", "far", "198.51.100.7");
     region.clusters.configure("b", &b);
     region.world.boot();
-    town::make(&mut region.world, 1, "web");
+    fixture::make(&mut region.world, 1, "web");
     assert_eq!(region.mapped("10.2.0.1/32"), None, "it is still being written");
     assert!(!region.view("b").is_ready());
 
@@ -140,8 +140,8 @@ fn of_two_who_name_an_address_this_cluster_counts_and_then_the_first() {
     assert_eq!(region.mapped("10.2.0.1/32"), Some(CLIENT));
     // One of this cluster.
     let own = 1 << 16 | 400;
-    town::identity(&region.own, own, &town::labels("db"));
-    town::address(&region.own, "10.2.0.1", own);
+    fixture::identity(&region.own, own, &fixture::labels("db"));
+    fixture::address(&region.own, "10.2.0.1", own);
     region.world.settle();
     assert_eq!(region.mapped("10.2.0.1/32"), Some(own));
     b.delete(&format!("{ADDRESSES}10.2.0.1"));
@@ -166,7 +166,7 @@ fn a_cluster_that_does_not_say_what_it_is_is_named_and_others_are_read() {
     region.clusters.configure("e", &twin);
     region.clusters.configure("Not.a.name", &b());
     region.world.boot();
-    town::make(&mut region.world, 1, "web");
+    fixture::make(&mut region.world, 1, "web");
     let problem = |name| region.view(name).problem.unwrap_or_default();
     assert_eq!(problem("b"), "");
     assert!(problem("c").contains("no key cilium/cluster-config/c"), "{}", problem("c"));

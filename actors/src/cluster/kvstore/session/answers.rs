@@ -28,7 +28,7 @@ pub enum SessionAnswer {
     /// Time to keep the lease alive.
     Beat,
     /// Whether there is a lease to be kept alive.
-    Kept(Result<Result<bool, KvError>, AskError>),
+    Retained(Result<Result<bool, KvError>, AskError>),
     /// Whether the store has a majority.
     Heard(Result<Result<Listing, KvError>, AskError>),
     /// What the watch over own keys of that number tells.
@@ -47,7 +47,7 @@ impl Message for SessionAnswer {
             Self::Deleted(..) => "Deleted",
             Self::Claimed { .. } => "Claimed",
             Self::Beat => "Beat",
-            Self::Kept(_) => "Kept",
+            Self::Retained(_) => "Kept",
             Self::Heard(_) => "Heard",
             Self::Guarded(..) => "Guarded",
             Self::GuardOver(_) => "GuardOver",

@@ -11,7 +11,7 @@ use super::api::{
 };
 
 /// A store, and how it is made to go on.
-pub(super) struct Bench<'a> {
+pub(super) struct Fixture<'a> {
     pub(super) store: &'a dyn KvStore,
     /// Lets a moment pass.
     pub(super) pump: &'a dyn Fn(),
@@ -20,9 +20,9 @@ pub(super) struct Bench<'a> {
 }
 
 /// What a watch has told.
-type Told = Rc<RefCell<Vec<WatchEvent>>>;
+type Reported = Rc<RefCell<Vec<WatchEvent>>>;
 
-impl Bench<'_> {
+impl Fixture<'_> {
     fn key(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }
@@ -96,22 +96,23 @@ impl Bench<'_> {
         self.answer(|reply| self.store.keep_alive(lease, reply)).unwrap()
     }
 
-    fn watch(&self, from: Revision) -> (Watch, Told) {
-        let told = Told::default();
+    fn watch(&self, from: Revision) -> (Watch, Reported) {
+        let reported = Reported::default();
         let tell = {
-            let told = Rc::clone(&told);
+            let reported = Rc::clone(&reported);
             Box::new(move |event| {
-                told.borrow_mut().push(event);
+                reported.borrow_mut().push(event);
                 true
             })
         };
-        (self.store.watch(self.prefix, from, tell), told)
+        (self.store.watch(self.prefix, from, tell), reported)
     }
 
     /// Waits until a watch has told so many changes; all of them as `name=value`, or `name` gone.
-    fn changes(&self, told: &Told, count: usize) -> Vec<String> {
+    fn changes(&self, reported: &Reported, count: usize) -> Vec<String> {
         loop {
-            let all: Vec<_> = told.borrow().iter().flat_map(|event| self.words(event)).collect();
+            let all: Vec<_> =
+                reported.borrow().iter().flat_map(|event| self.words(event)).collect();
             if all.len() >= count {
                 return all;
             }
@@ -133,102 +134,102 @@ impl Bench<'_> {
 }
 
 /// All of it.
-pub(super) fn run(bench: &Bench<'_>) {
-    lists_what_begins_so_by_key(bench);
-    does_all_of_a_transaction_or_nothing(bench);
-    tells_every_change_from_a_revision_on(bench);
-    keeps_what_is_bound_to_a_lease_while_that_lives(bench);
-    takes_many_keys(bench);
+pub(super) fn run(fixture: &Fixture<'_>) {
+    lists_what_begins_so_by_key(fixture);
+    does_all_of_a_transaction_or_nothing(fixture);
+    tells_every_change_from_a_revision_on(fixture);
+    keeps_what_is_bound_to_a_lease_while_that_lives(fixture);
+    takes_many_keys(fixture);
 }
 
-fn lists_what_begins_so_by_key(bench: &Bench<'_>) {
-    assert_eq!(bench.values(""), []);
-    assert!(bench.commit(vec![], &[("a/2", "two"), ("a/1", ""), ("b", "x")], &[]));
+fn lists_what_begins_so_by_key(fixture: &Fixture<'_>) {
+    assert_eq!(fixture.values(""), []);
+    assert!(fixture.commit(vec![], &[("a/2", "two"), ("a/1", ""), ("b", "x")], &[]));
     let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    assert_eq!(bench.values("a/"), [pair("a/1", ""), pair("a/2", "two")]);
-    assert_eq!(bench.values("c"), []);
-    let before = bench.list(bench.prefix).revision;
-    assert!(bench.commit(vec![], &[], &["a/1", "a/2", "b", "absent"]));
-    assert_eq!(bench.values(""), []);
-    assert!(bench.list(bench.prefix).revision > before);
+    assert_eq!(fixture.values("a/"), [pair("a/1", ""), pair("a/2", "two")]);
+    assert_eq!(fixture.values("c"), []);
+    let before = fixture.list(fixture.prefix).revision;
+    assert!(fixture.commit(vec![], &[], &["a/1", "a/2", "b", "absent"]));
+    assert_eq!(fixture.values(""), []);
+    assert!(fixture.list(fixture.prefix).revision > before);
 }
 
-fn does_all_of_a_transaction_or_nothing(bench: &Bench<'_>) {
-    let absent = |name: &str| Condition::Absent(bench.key(name));
-    let none_below = |name: &str| Condition::NoneBelow(bench.key(name));
+fn does_all_of_a_transaction_or_nothing(fixture: &Fixture<'_>) {
+    let absent = |name: &str| Condition::Absent(fixture.key(name));
+    let none_below = |name: &str| Condition::NoneBelow(fixture.key(name));
     let is =
-        |name: &str, value: &str| Condition::ValueIs(bench.key(name), value.as_bytes().to_vec());
-    assert!(bench.commit(vec![absent("id/1"), none_below("user/")], &[("id/1", "x")], &[]));
-    assert!(!bench.commit(vec![absent("id/1")], &[("id/1", "y"), ("other", "y")], &[]));
-    assert!(!bench.commit(vec![is("id/1", "y")], &[], &["id/1"]));
-    assert!(!bench.commit(vec![is("missing", "")], &[("other", "y")], &[]));
-    assert!(bench.commit(vec![is("id/1", "x")], &[("user/here", "1")], &[]));
-    assert!(!bench.commit(vec![absent("id/2"), none_below("user/")], &[("id/2", "x")], &[]));
-    assert!(bench.commit(vec![none_below("user/x")], &[], &["id/1", "user/here"]));
-    assert_eq!(bench.values(""), []);
+        |name: &str, value: &str| Condition::ValueIs(fixture.key(name), value.as_bytes().to_vec());
+    assert!(fixture.commit(vec![absent("id/1"), none_below("user/")], &[("id/1", "x")], &[]));
+    assert!(!fixture.commit(vec![absent("id/1")], &[("id/1", "y"), ("other", "y")], &[]));
+    assert!(!fixture.commit(vec![is("id/1", "y")], &[], &["id/1"]));
+    assert!(!fixture.commit(vec![is("missing", "")], &[("other", "y")], &[]));
+    assert!(fixture.commit(vec![is("id/1", "x")], &[("user/here", "1")], &[]));
+    assert!(!fixture.commit(vec![absent("id/2"), none_below("user/")], &[("id/2", "x")], &[]));
+    assert!(fixture.commit(vec![none_below("user/x")], &[], &["id/1", "user/here"]));
+    assert_eq!(fixture.values(""), []);
 }
 
-fn tells_every_change_from_a_revision_on(bench: &Bench<'_>) {
-    let before = bench.list(bench.prefix).revision;
+fn tells_every_change_from_a_revision_on(fixture: &Fixture<'_>) {
+    let before = fixture.list(fixture.prefix).revision;
     let next = Revision(before.0 + 1);
-    let (early, told) = bench.watch(next);
-    assert!(bench.commit(vec![], &[("a", "1"), ("b", "1")], &[]));
-    assert!(bench.commit(vec![], &[("a", "2")], &["b"]));
+    let (early, reported) = fixture.watch(next);
+    assert!(fixture.commit(vec![], &[("a", "1"), ("b", "1")], &[]));
+    assert!(fixture.commit(vec![], &[("a", "2")], &["b"]));
     let all = ["a=1", "b=1", "a=2", "b"];
-    assert_eq!(bench.changes(&told, 4), all);
+    assert_eq!(fixture.changes(&reported, 4), all);
     // One that begins late hears of the same.
-    let (late, same) = bench.watch(next);
-    assert_eq!(bench.changes(&same, 4), all);
+    let (late, same) = fixture.watch(next);
+    assert_eq!(fixture.changes(&same, 4), all);
     // Its revisions are those to go on from.
-    let last = match told.borrow().iter().rfind(|event| matches!(event, WatchEvent::Changed { .. }))
-    {
-        Some(WatchEvent::Changed { revision, .. }) => *revision,
-        other => panic!("{other:?}"),
-    };
-    let (third, rest) = bench.watch(Revision(last.0 + 1));
+    let last =
+        match reported.borrow().iter().rfind(|event| matches!(event, WatchEvent::Changed { .. })) {
+            Some(WatchEvent::Changed { revision, .. }) => *revision,
+            other => panic!("{other:?}"),
+        };
+    let (third, rest) = fixture.watch(Revision(last.0 + 1));
     // One that was dropped hears of nothing any more.
     drop(early);
-    assert!(bench.commit(vec![], &[], &["a"]));
-    assert_eq!(bench.changes(&rest, 1), ["a"]);
-    assert_eq!(bench.changes(&same, 5).len(), 5);
-    assert_eq!(bench.changes(&told, 4).len(), 4);
+    assert!(fixture.commit(vec![], &[], &["a"]));
+    assert_eq!(fixture.changes(&rest, 1), ["a"]);
+    assert_eq!(fixture.changes(&same, 5).len(), 5);
+    assert_eq!(fixture.changes(&reported, 4).len(), 4);
     drop((late, third));
 }
 
-fn keeps_what_is_bound_to_a_lease_while_that_lives(bench: &Bench<'_>) {
-    let long = bench.grant(900);
-    assert_eq!(bench.commit_leased(vec![], &[("mine", "1")], &[], Some(long)), Ok(true));
-    let next = Revision(bench.list(bench.prefix).revision.0 + 1);
+fn keeps_what_is_bound_to_a_lease_while_that_lives(fixture: &Fixture<'_>) {
+    let long = fixture.grant(900);
+    assert_eq!(fixture.commit_leased(vec![], &[("mine", "1")], &[], Some(long)), Ok(true));
+    let next = Revision(fixture.list(fixture.prefix).revision.0 + 1);
     // On a slow machine it may run out before it is used.
     let short = loop {
-        let short = bench.grant(1);
-        if bench.commit_leased(vec![], &[("short", "1")], &[], Some(short)) == Ok(true) {
+        let short = fixture.grant(1);
+        if fixture.commit_leased(vec![], &[("short", "1")], &[], Some(short)) == Ok(true) {
             break short;
         }
     };
     assert_ne!(short, long);
-    assert!(bench.keep_alive(long));
-    let (watch, told) = bench.watch(next);
-    assert_eq!(bench.changes(&told, 2), ["short=1", "short"]);
-    assert_eq!(bench.values("").len(), 1);
-    assert!(!bench.keep_alive(short));
-    let lost = bench.commit_leased(vec![], &[("short", "2")], &[], Some(short)).unwrap_err();
+    assert!(fixture.keep_alive(long));
+    let (watch, reported) = fixture.watch(next);
+    assert_eq!(fixture.changes(&reported, 2), ["short=1", "short"]);
+    assert_eq!(fixture.values("").len(), 1);
+    assert!(!fixture.keep_alive(short));
+    let lost = fixture.commit_leased(vec![], &[("short", "2")], &[], Some(short)).unwrap_err();
     assert!(lost.contains("lease not found"), "{lost}");
     // A key that is written without a lease is not bound any more: see what is left of it.
-    assert!(bench.commit(vec![], &[], &["mine"]));
+    assert!(fixture.commit(vec![], &[], &["mine"]));
     drop(watch);
 }
 
-fn takes_many_keys(bench: &Bench<'_>) {
+fn takes_many_keys(fixture: &Fixture<'_>) {
     let names: Vec<String> = (0..6000).map(|number| format!("many/{number:05}")).collect();
     for some in names.chunks(100) {
         let puts: Vec<_> = some.iter().map(|name| (name.as_str(), "value")).collect();
-        assert!(bench.commit(vec![], &puts, &[]));
+        assert!(fixture.commit(vec![], &puts, &[]));
     }
-    let found = bench.values("many/");
+    let found = fixture.values("many/");
     assert!(found.iter().map(|(name, _)| name).eq(&names));
     for some in names.chunks(100) {
         let some: Vec<&str> = some.iter().map(String::as_str).collect();
-        assert!(bench.commit(vec![], &[], &some));
+        assert!(fixture.commit(vec![], &[], &some));
     }
 }

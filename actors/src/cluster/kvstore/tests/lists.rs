@@ -50,20 +50,20 @@ impl Behaviour for Listener {
     fn observe(&self) {}
 }
 
-struct Bench {
+struct Fixture {
     universe: Universe,
     store: MemoryKvStore,
     words: Words,
     _watcher: Ref<WatcherMsg>,
 }
 
-impl Bench {
+impl Fixture {
     fn new(keys: &[&str]) -> Self {
         let (universe, store) = (Universe::default(), MemoryKvStore::default());
         keys.iter().for_each(|key| store.put(&format!("{PREFIX}{key}"), "x"));
         let words = Words::default();
-        let told = Rc::clone(&words);
-        let listener = universe.spawn("listener", move || Listener(Rc::clone(&told)));
+        let reported = Rc::clone(&words);
+        let listener = universe.spawn("listener", move || Listener(Rc::clone(&reported)));
         let followed: Rc<dyn KvStore> = Rc::new(store.clone());
         let followed = Followed::new(&followed, PREFIX);
         let _watcher = followed.tell(&universe.host, "watcher", 1, &listener, Heard);
@@ -89,41 +89,41 @@ impl Bench {
 
 #[test]
 fn a_list_is_told_page_by_page_and_ends_with_the_last() {
-    let bench = Bench::new(&["a", "b", "c", "d", "e", "f", "g"]);
+    let fixture = Fixture::new(&["a", "b", "c", "d", "e", "f", "g"]);
     // As it was when it began: what came since is told behind it.
-    assert_eq!(bench.step(), "a b c");
-    bench.delete("a");
-    bench.delete("g");
-    assert_eq!(bench.step(), "d e f");
-    assert_eq!(bench.step(), "g .");
+    assert_eq!(fixture.step(), "a b c");
+    fixture.delete("a");
+    fixture.delete("g");
+    assert_eq!(fixture.step(), "d e f");
+    assert_eq!(fixture.step(), "g .");
     // Its watch begins, and goes on from there.
-    assert_eq!([bench.step(), bench.step()], ["", "-a -g"]);
+    assert_eq!([fixture.step(), fixture.step()], ["", "-a -g"]);
 }
 
 #[test]
 fn what_a_list_that_broke_off_did_not_come_to_is_not_gone() {
-    let bench = Bench::new(&["a", "b", "c", "d", "e", "f", "g"]);
+    let fixture = Fixture::new(&["a", "b", "c", "d", "e", "f", "g"]);
     for _ in 0..3 {
-        bench.step();
+        fixture.step();
     }
-    bench.delete("b");
-    bench.store.compact();
+    fixture.delete("b");
+    fixture.store.compact();
     // Its watch learns that it must list again, and the store is gone amid that.
-    assert_eq!(bench.step(), "");
-    assert_eq!(bench.step(), "");
-    bench.store.set_link(KvLink::Down);
-    assert_eq!(bench.step(), "");
-    bench.store.set_link(KvLink::Up);
-    bench.universe.advance(Duration::from_secs(10));
-    assert_eq!([bench.step(), bench.step()], ["", "-b ."]);
+    assert_eq!(fixture.step(), "");
+    assert_eq!(fixture.step(), "");
+    fixture.store.set_link(KvLink::Down);
+    assert_eq!(fixture.step(), "");
+    fixture.store.set_link(KvLink::Up);
+    fixture.universe.advance(Duration::from_secs(10));
+    assert_eq!([fixture.step(), fixture.step()], ["", "-b ."]);
 }
 
 #[test]
 fn a_list_whose_rest_is_not_kept_begins_anew() {
-    let bench = Bench::new(&["a", "b", "c", "d"]);
-    assert_eq!(bench.step(), "a b c");
-    bench.store.compact();
-    assert_eq!(bench.step(), "");
-    bench.universe.advance(Duration::from_secs(10));
-    assert_eq!([bench.step(), bench.step()], ["", "d ."]);
+    let fixture = Fixture::new(&["a", "b", "c", "d"]);
+    assert_eq!(fixture.step(), "a b c");
+    fixture.store.compact();
+    assert_eq!(fixture.step(), "");
+    fixture.universe.advance(Duration::from_secs(10));
+    assert_eq!([fixture.step(), fixture.step()], ["", "d ."]);
 }

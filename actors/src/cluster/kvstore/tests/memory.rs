@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, time::Duration};
 
-use super::conformance::{Bench, run};
+use super::conformance::{Fixture, run};
 use crate::{host::Time, testing::MemoryKvStore};
 
 #[test]
@@ -14,5 +14,5 @@ fn the_store_in_memory_does_what_every_store_must() {
             now.set(now.get() + Duration::from_millis(100));
         }
     };
-    run(&Bench { store: &store, pump: &pump, prefix: "suite/" });
+    run(&Fixture { store: &store, pump: &pump, prefix: "suite/" });
 }

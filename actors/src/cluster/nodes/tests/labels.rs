@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::town::{NODE, announce, mapped, said, town};
+use super::fixture::{NODE, announce, fixture, mapped, said};
 use crate::{
     cluster::{
         kvstore::NODES,
-        sharing::tests::store::town::{make, peers},
+        sharing::tests::store::fixture::{make, peers},
     },
     model::{IdentityId, Scope},
     testing::{KvLink, MemoryKvStore, World, allow_from},
@@ -16,7 +16,7 @@ use crate::{
 
 /// A pod that lets in nodes of zone `a`, and nobody else.
 fn zones() -> (World, MemoryKvStore) {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     world.settings.policy.node_selectors = true;
     let nodes = json!({ "fromNodes": [{ "matchLabels": { "topology.kubernetes.io/zone": "a" } }] });
     world.apply("web", [allow_from("web", nodes)]);

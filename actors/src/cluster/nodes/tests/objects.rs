@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::town::{NODE, mapped, node, town, view};
+use super::fixture::{NODE, fixture, mapped, node, view};
 use crate::{
     cluster::{allocator, kvstore::NODES},
     model::IdentityId,
@@ -111,7 +111,7 @@ fn where_nobody_defined_cilium_nodes_they_are_plain_nodes() {
 
 #[test]
 fn with_a_store_they_are_not_read_and_the_node_s_own_object_is_announced() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     let cluster = MemoryCluster::new();
     world.cluster = Some(cluster.clone());
     let object = |ip: &str| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::town::{NODE, announce, mapped, node, said, town, view};
+use super::fixture::{NODE, announce, fixture, mapped, node, said, view};
 use crate::{
     cluster::kvstore::NODES,
     model::IdentityId,
@@ -16,11 +16,11 @@ const OWN: &str = "cilium/state/nodes/v1/default/here";
 
 #[test]
 fn this_node_is_announced_byte_for_byte_as_cilium_does() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     world.settings.pools.ipv4 = "10.10.0.0/16".parse().ok();
     world.settings.pools.ipv6 = None;
     world.boot();
-    let wanted = concat!(
+    let expected = concat!(
         r#"{"Name":"here","Cluster":"default","IPAddresses":["#,
         r#"{"Type":"InternalIP","IP":"192.0.2.1"},{"Type":"CiliumInternalIP","IP":"10.1.0.254"}],"#,
         r#""IPv4AllocCIDR":{"IP":"10.10.0.0","Mask":"//8AAA=="},"IPv4SecondaryAllocCIDRs":null,"#,
@@ -29,21 +29,21 @@ fn this_node_is_announced_byte_for_byte_as_cilium_does() {
         r#""Source":"local","EncryptionKey":0,"Labels":{},"Annotations":{},"NodeIdentity":1,"#,
         r#""WireguardPubKey":"","BootID":"7af8560e-12b9-4753-bdec-52b254fe026f"}"#,
     );
-    assert_eq!(store.get(OWN).as_deref(), Some(wanted));
+    assert_eq!(store.get(OWN).as_deref(), Some(expected));
     // The next life says the same once, and what is lost is said again.
     world.restart();
-    assert_eq!(store.get(OWN).as_deref(), Some(wanted));
+    assert_eq!(store.get(OWN).as_deref(), Some(expected));
     store.expire();
     world.advance(Duration::from_secs(60));
-    assert_eq!(store.get(OWN).as_deref(), Some(wanted));
+    assert_eq!(store.get(OWN).as_deref(), Some(expected));
     store.delete(OWN);
     world.settle();
-    assert_eq!(store.get(OWN).as_deref(), Some(wanted));
+    assert_eq!(store.get(OWN).as_deref(), Some(expected));
 }
 
 #[test]
 fn nodes_find_each_other_and_lose_each_other_with_the_lease() {
-    let (mut here, store) = town();
+    let (mut here, store) = fixture();
     let mut there = node("there", 2);
     there.kvstore = Some(store.clone());
     there.settings.kvstore.other_address = "2001:db8::2".parse().ok();
@@ -74,7 +74,7 @@ fn nodes_find_each_other_and_lose_each_other_with_the_lease() {
 
 #[test]
 fn an_earlier_life_s_nodes_stay_until_the_store_has_listed_its_own() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     announce(&store, "a", &said("a", &[("InternalIP", "192.0.2.7")]));
     let mut b = said("b", &[("InternalIP", "192.0.2.8"), ("ExternalIP", "198.51.100.8")]);
     b["IPv4HealthIP"] = json!("10.8.0.3");
@@ -101,7 +101,7 @@ fn an_earlier_life_s_nodes_stay_until_the_store_has_listed_its_own() {
 
 #[test]
 fn rubbish_costs_its_own_node() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     let good = said("good", &[("InternalIP", "192.0.2.7"), ("Hostname", "good.example")]);
     announce(&store, "good", &good);
     let bad = |change: &dyn Fn(&mut Value)| {
@@ -138,7 +138,7 @@ fn rubbish_costs_its_own_node() {
 
 #[test]
 fn an_address_that_two_nodes_name_is_a_node_s_until_neither_does() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     let mut a = said("a", &[]);
     a["IPv4HealthIP"] = json!("192.0.2.7");
     let b = said("b", &[("InternalIP", "192.0.2.7")]);
@@ -158,7 +158,7 @@ fn an_address_that_two_nodes_name_is_a_node_s_until_neither_does() {
         store.delete(&format!("{NODES}default/a"));
         world.settle();
         assert_eq!(mapped(&world, "192.0.2.7"), None);
-        assert!(super::town::view(&world).contested.is_empty());
+        assert!(super::fixture::view(&world).contested.is_empty());
     }
     // What is this node's stays this node's.
     announce(&store, "a", &said("a", &[("InternalIP", "192.0.2.1"), ("InternalIP", "10.1.0.254")]));
@@ -169,7 +169,7 @@ fn an_address_that_two_nodes_name_is_a_node_s_until_neither_does() {
 
 #[test]
 fn a_node_of_the_same_name_is_outdone_at_leisure() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     world.boot();
     let own = store.get(OWN);
     let theirs = said("here", &[("InternalIP", "192.0.2.9")]);
@@ -185,7 +185,7 @@ fn a_node_of_the_same_name_is_outdone_at_leisure() {
 
 #[test]
 fn a_crash_of_the_owner_or_of_the_ipcache_loses_nothing() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     world.boot();
     let node_supervisor = world.node_supervisor().clone();
     let (nodes, ipcache) =
@@ -207,7 +207,7 @@ fn a_crash_of_the_owner_or_of_the_ipcache_loses_nothing() {
 
 #[test]
 fn a_node_that_goes_while_nobody_knows_whether_it_is_mapped_leaves_nothing() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     world.boot();
     world.node_supervisor().host.poison(world.node_supervisor().ipcache.id());
     announce(&store, "there", &said("there", &[("InternalIP", "192.0.2.7")]));

@@ -43,7 +43,7 @@ pub(in super::super) enum Target {
     /// One that was asked for.
     Resolved(Arc<EndpointPolicy>),
     /// The one that the kernel holds: nobody knows another.
-    Kept,
+    Retained,
 }
 
 impl Target {
@@ -52,7 +52,7 @@ impl Target {
         match self {
             Self::Brought(changed) => Some(&changed.policy),
             Self::Resolved(policy) => Some(policy),
-            Self::Kept => None,
+            Self::Retained => None,
         }
     }
 
@@ -60,7 +60,7 @@ impl Target {
     pub(super) fn changed(&self) -> Option<&Changed> {
         match self {
             Self::Brought(changed) => Some(changed),
-            Self::Resolved(_) | Self::Kept => None,
+            Self::Resolved(_) | Self::Retained => None,
         }
     }
 }
@@ -132,7 +132,7 @@ impl Endpoint {
                 Stage::Save(brought) => return self.save(cx, build, brought),
 
                 Stage::Policy(_) if self.record.unlabelled && self.may_keep() => {
-                    Stage::Compare(Target::Kept)
+                    Stage::Compare(Target::Retained)
                 }
                 Stage::Policy(Some(changed)) => Stage::Compare(Target::Brought(changed)),
                 Stage::Policy(None) => return self.ask_policy(cx, build),

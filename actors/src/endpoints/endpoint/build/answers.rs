@@ -46,7 +46,7 @@ impl Endpoint {
         if let Some(error) = error {
             // A new pod must not start unless a restart would find it; one that runs goes on: the
             // kernel's own record stands in for the file.
-            if self.wanted.creator.is_some() && !mutated(Mutant::StartedUnsaved) {
+            if self.desired.creator.is_some() && !mutated(Mutant::StartedUnsaved) {
                 return self.fail(cx, build, &format!("state was not written: {error}"));
             }
             tracing::error!(endpoint = %self.id, error, "state was not written");
@@ -62,7 +62,7 @@ impl Endpoint {
         let why = "the policy of its identity";
         if self.may_keep() {
             let make = |reply| PolicyMsg::ResolveOrKeep { subject, reply };
-            let then = EndpointAnswer::ResolvedOrKept;
+            let then = EndpointAnswer::ResolvedOrRetained;
             cx.ask(&peers.policy, POLICY_PATIENCE, why, make, then);
         } else {
             let make = |reply| PolicyMsg::Resolve { subject, reply };
@@ -79,7 +79,7 @@ impl Endpoint {
         if matches!(answer, Ok(None)) {
             self.await_policies(cx);
         }
-        self.resolved(cx, answer.map(|policy| policy.map_or(Target::Kept, Target::Resolved)));
+        self.resolved(cx, answer.map(|policy| policy.map_or(Target::Retained, Target::Resolved)));
     }
 
     pub(in super::super) fn resolved(
@@ -143,13 +143,13 @@ impl Endpoint {
         entries: Vec<(IpNet, IpcacheEntry)>,
     ) {
         let peers = Rc::clone(&self.peers);
-        let told = entries.clone();
+        let reported = entries.clone();
         cx.ask(
             &peers.ipcache,
             MAP_PATIENCE,
             "its addresses in the ipcache",
             |reply| IpcacheMsg::Upsert { entries, reply },
-            move |answer| EndpointAnswer::Mapped(told, answer),
+            move |answer| EndpointAnswer::Mapped(reported, answer),
         );
         self.wait(build, Awaited::Ipcache(target));
     }
@@ -157,10 +157,10 @@ impl Endpoint {
     pub(in super::super) fn mapped(
         &mut self,
         cx: &mut Cx<'_, Self>,
-        told: Vec<(IpNet, IpcacheEntry)>,
+        reported: Vec<(IpNet, IpcacheEntry)>,
         answer: Result<Result<(), KernelError>, AskError>,
     ) {
-        self.mapped = matches!(answer, Ok(Ok(()))).then_some(told);
+        self.mapped = matches!(answer, Ok(Ok(()))).then_some(reported);
         let taken = self.phase.take_build(|awaited| match awaited {
             Awaited::Ipcache(target) => Ok(target),
             other => Err(other),

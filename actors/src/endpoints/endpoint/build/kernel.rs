@@ -31,7 +31,7 @@ impl Endpoint {
         let known = self.datapath.known.as_ref()?;
         let rows = match target.policy() {
             Some(policy) => Arc::clone(&policy.rows),
-            None => self.datapath.kept.clone().or(known.policy.clone())?,
+            None => self.datapath.retained.clone().or(known.policy.clone())?,
         };
         Some(plan(&self.desired(rows, known), known, target.changed(), trigger.level))
     }
@@ -172,7 +172,7 @@ impl Endpoint {
     fn led_to(&self, target: &Target, plan: &Plan) -> Option<Arc<PolicyRows>> {
         match target.policy() {
             Some(_) => Some(Arc::clone(&plan.policy)),
-            None => self.datapath.kept.clone(),
+            None => self.datapath.retained.clone(),
         }
     }
 
@@ -212,7 +212,7 @@ impl Endpoint {
             Err(error) => {
                 // Nobody can say how far it came: read before the next build.
                 let datapath = &mut self.datapath;
-                (datapath.known, datapath.believed, datapath.kept) = (None, None, None);
+                (datapath.known, datapath.believed, datapath.retained) = (None, None, None);
                 return Err(format!("the kernel did not answer: {error}"));
             }
         };

@@ -34,7 +34,7 @@ impl Endpoint {
         self.results.outcome = if lack.is_some() { Outcome::Short } else { Outcome::Whole };
         self.results.last_error = lack.map(Arc::from);
         self.results.drift = std::mem::take(&mut self.datapath.drifted).into();
-        self.datapath.kept = None;
+        self.datapath.retained = None;
         self.keep_only_identity();
         let reason = Arc::clone(&trigger.reason);
         self.become_state(cx, State::Ready, &reason);
@@ -53,13 +53,13 @@ impl Endpoint {
                 Err(PatchError::Failed(lack.to_string()))
             }
         };
-        if let Some(reply) = self.wanted.creator.take() {
+        if let Some(reply) = self.desired.creator.take() {
             let failed = |error: PatchError| CreateError::Failed(error.to_string());
             reply.send(answer.clone().map_err(failed));
         }
         answer_all(trigger.waiting, &answer);
         self.await_identity(cx);
-        if let Some(stored) = self.wanted.stored.take() {
+        if let Some(stored) = self.desired.stored.take() {
             return self.build_from(cx, stored);
         }
         self.settle(cx);
@@ -105,7 +105,7 @@ impl Endpoint {
     /// What is to be built cannot be said: nobody knows what the kernel holds.
     pub(super) fn nothing_known(&mut self, cx: &mut Cx<'_, Self>, build: Build, target: &Target) {
         let error = match target {
-            Target::Kept => "the kernel holds no policy that could be kept",
+            Target::Retained => "the kernel holds no policy that could be kept",
             Target::Brought(_) | Target::Resolved(_) => "it is not known what the kernel holds",
         };
         self.fail_after(cx, build, target, error);
@@ -130,13 +130,13 @@ impl Endpoint {
         self.note(cx, "Failed", &format!("Error regenerating endpoint: {error}"));
         self.publish(cx);
         answer_all(trigger.waiting, &Err(PatchError::Failed(error.to_owned())));
-        if self.wanted.creator.is_some() {
+        if self.desired.creator.is_some() {
             return self.delete_unwanted(cx, error);
         }
-        self.wanted.owed = self.wanted.owed.max(Some(trigger.level));
+        self.desired.owed = self.desired.owed.max(Some(trigger.level));
         self.await_identity(cx);
         // What was asked for meanwhile may well succeed.
-        if let Some(stored) = self.wanted.stored.take() {
+        if let Some(stored) = self.desired.stored.take() {
             return self.build_from(cx, stored);
         }
         self.retry_in(cx, RETRY_MAX.min(RETRY_BASE * self.results.counts.failures_in_a_row));
@@ -152,13 +152,13 @@ impl Endpoint {
 
     pub(in super::super) fn retry_in(&mut self, cx: &mut Cx<'_, Self>, wait: Duration) {
         let timer = cx.after(wait, EndpointAnswer::Retry);
-        if let Some(earlier) = self.wanted.retry.replace(timer) {
+        if let Some(earlier) = self.desired.retry.replace(timer) {
             cx.cancel(earlier);
         }
     }
 
     pub(in super::super) fn retry(&mut self, cx: &mut Cx<'_, Self>) {
-        self.wanted.retry = None;
+        self.desired.retry = None;
         if self.phase.is_going() {
             return self.tear_down_again(cx);
         }

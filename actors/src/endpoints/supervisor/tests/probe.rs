@@ -52,11 +52,11 @@ fn intruder() -> Intruder {
 
 #[test]
 fn a_vanished_interface_is_known_as_soon_as_the_kernel_says_it_or_is_asked() {
-    for told in [true, false] {
+    for reported in [true, false] {
         let world = node();
         let link = world.kernel.state().rows.links[&101].clone();
         world.kernel.tamper(|state| state.unplug(101));
-        match told {
+        match reported {
             true => disturb(&world, of_interface(&world, 101)),
             false => verify(&world, Some(Target::Id(ID))),
         }

@@ -21,7 +21,7 @@ fn ended(wait: &Wait) -> Record<'_> {
 }
 
 /// Numbers of waits that the record tells of: as just begun, as lasting, and as over.
-fn told(flight: &Flight) -> [Vec<u64>; 3] {
+fn reported(flight: &Flight) -> [Vec<u64>; 3] {
     let of = |pick: fn(&What) -> Option<u64>| {
         flight.events.iter().filter_map(|event| pick(&event.what)).collect()
     };
@@ -49,14 +49,14 @@ fn one_that_ends_soon_is_one_record() {
     });
     writer.record(Record::WaitBegan { wait: &wait(1) });
     let flight = seen(&writer);
-    assert_eq!((told(&flight), flight.life.torn), ([vec![1], vec![], vec![]], 0));
+    assert_eq!((reported(&flight), flight.life.torn), ([vec![1], vec![], vec![]], 0));
     assert_eq!(
         serde_json::to_string(&flight.life.waits[0]).unwrap(),
         r#"{"wait":1,"who":40,"whom":"build-queue","whom_cell":8,"why":"a permit to build","since":6000000,"until":99000000}"#
     );
     writer.record(ended(&wait(1)));
     let flight = seen(&writer);
-    assert_eq!((told(&flight), flight.life.torn), ([vec![], vec![], vec![1]], 0));
+    assert_eq!((reported(&flight), flight.life.torn), ([vec![], vec![], vec![1]], 0));
     assert_eq!(flight.events.last().map(|event| event.seq), Some(2));
 }
 
@@ -65,9 +65,9 @@ fn one_that_lasts_is_told_of_before_it_ends() {
     let mut writer = writer(LEAST);
     writer.record(Record::WaitBegan { wait: &wait(1) });
     writer.record(Record::WaitLasts { wait: &wait(1) });
-    assert_eq!(told(&seen(&writer)), [vec![], vec![1], vec![]]);
+    assert_eq!(reported(&seen(&writer)), [vec![], vec![1], vec![]]);
     writer.record(ended(&wait(1)));
-    assert_eq!(told(&seen(&writer)), [vec![], vec![1], vec![1]]);
+    assert_eq!(reported(&seen(&writer)), [vec![], vec![1], vec![1]]);
 }
 
 #[test]
@@ -78,12 +78,12 @@ fn one_without_a_place_is_told_of_at_once_and_once() {
     for wait in [&first, &second, &wordy] {
         writer.record(Record::WaitBegan { wait });
     }
-    assert_eq!(told(&seen(&writer)), [vec![1], vec![1 + PLACES, 2], vec![]]);
+    assert_eq!(reported(&seen(&writer)), [vec![1], vec![1 + PLACES, 2], vec![]]);
     for wait in [&first, &second, &wordy] {
         writer.record(Record::WaitLasts { wait });
     }
     let flight = seen(&writer);
-    assert_eq!(told(&flight), [vec![], vec![1 + PLACES, 2, 1], vec![]]);
+    assert_eq!(reported(&flight), [vec![], vec![1 + PLACES, 2, 1], vec![]]);
     let whys = flight.events.iter().map(|event| match &event.what {
         What::WaitBegan(wait) => &*wait.why,
         _ => panic!("{event:?}"),
@@ -92,7 +92,7 @@ fn one_without_a_place_is_told_of_at_once_and_once() {
     assert_eq!(whys.collect::<Vec<_>>(), [permit, "the identity of k8s:app=web", permit]);
     // Its place is free again.
     writer.record(Record::WaitBegan { wait: &wait(1 + 2 * PLACES) });
-    assert_eq!(told(&seen(&writer))[0], [1 + 2 * PLACES]);
+    assert_eq!(reported(&seen(&writer))[0], [1 + 2 * PLACES]);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn whenever_the_writer_is_killed_an_open_wait_is_seen() {
         let order = [front, segment.into_iter().rev().collect(), place.into_iter().rev().collect()];
         let mut torn = before;
         for at in order.concat() {
-            let count = |bytes: &[u8]| told(&read(bytes, 0).unwrap()).concat().len();
+            let count = |bytes: &[u8]| reported(&read(bytes, 0).unwrap()).concat().len();
             assert!((least..=2).contains(&count(&torn)), "killed before word {at} of {record:?}");
             torn[at * 8..at * 8 + 8].copy_from_slice(&after[at * 8..at * 8 + 8]);
         }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::town::{DIRECT, TUNNEL, announce, direct, routes, routing, said, steps, town, view};
+use super::fixture::{
+    DIRECT, TUNNEL, announce, direct, fixture, routes, routing, said, steps, view,
+};
 use crate::{
     ports::{Hop, OVERLAY, RoutingOp},
     testing::KvLink,
@@ -12,7 +14,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 #[test]
 fn from_tunnels_to_neighbours_and_back() {
-    let (mut world, store) = town(TUNNEL);
+    let (mut world, store) = fixture(TUNNEL);
     announce(&store, 2, &said(2));
     world.boot();
     let before = steps(&world).len();
@@ -45,7 +47,7 @@ fn kind(op: &RoutingOp) -> &'static str {
 /// Tunnels serve on: nobody knows yet what is to take their place.
 #[test]
 fn nothing_goes_before_the_store_has_named_all_nodes() {
-    let (mut world, store) = town(TUNNEL);
+    let (mut world, store) = fixture(TUNNEL);
     announce(&store, 2, &said(2));
     world.boot();
     let before = routing(&world);
@@ -63,7 +65,7 @@ fn nothing_goes_before_the_store_has_named_all_nodes() {
 
 #[test]
 fn another_port_is_another_device() {
-    let (mut world, store) = town(TUNNEL);
+    let (mut world, store) = fixture(TUNNEL);
     announce(&store, 2, &said(2));
     world.boot();
     let before = routing(&world);
@@ -79,7 +81,7 @@ fn another_port_is_another_device() {
 
 #[test]
 fn a_node_that_is_in_no_cluster_any_more_has_no_ways_to_others() {
-    let (mut world, store) = town(TUNNEL);
+    let (mut world, store) = fixture(TUNNEL);
     announce(&store, 2, &said(2));
     world.boot();
     world.kvstore = None;

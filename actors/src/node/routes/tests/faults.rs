@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::town::{
-    DIRECT, TUNNEL, announce, direct, net, routes, routing, said, steps, town, view,
+use super::fixture::{
+    DIRECT, TUNNEL, announce, direct, fixture, net, routes, routing, said, steps, view,
 };
 use crate::{
     cluster::kvstore::NODES,
@@ -17,7 +17,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_route_of_somebody_else_is_left_and_holds_nothing_back() {
-    let (mut world, store) = town(DIRECT);
+    let (mut world, store) = fixture(DIRECT);
     world.kernel.tamper(|state| {
         state.routing.foreign.insert(net("10.2.0.0/24"));
     });
@@ -36,23 +36,23 @@ fn a_route_of_somebody_else_is_left_and_holds_nothing_back() {
 
 #[test]
 fn what_somebody_removes_is_back_as_soon_as_the_kernel_says_so_but_not_without_end() {
-    let (mut world, store) = town(TUNNEL);
+    let (mut world, store) = fixture(TUNNEL);
     announce(&store, 2, &said(2));
     world.boot();
-    let wanted = routing(&world);
-    assert!(!wanted.routes.is_empty());
+    let expected = routing(&world);
+    assert!(!expected.routes.is_empty());
     let disturb = |world: &World| {
         world.node_supervisor().routes.tell(RoutesMsg::Disturbed).unwrap();
         world.settle();
     };
     world.kernel.tamper(|state| state.routing.routes.clear());
     disturb(&world);
-    assert_eq!(routing(&world).routes, wanted.routes);
+    assert_eq!(routing(&world).routes, expected.routes);
     world.kernel.tamper(|state| {
         state.routing.rules.values_mut().for_each(|rules| rules.priorities.clear());
     });
     disturb(&world);
-    assert_eq!(routing(&world).rules, wanted.rules);
+    assert_eq!(routing(&world).rules, expected.rules);
     // News of its own doing have nothing done.
     let written = steps(&world).len();
     (0..50).for_each(|_| disturb(&world));
@@ -66,12 +66,12 @@ fn what_somebody_removes_is_back_as_soon_as_the_kernel_says_so_but_not_without_e
     }
     assert!((8..=16).contains(&repaired), "{repaired}");
     world.advance(Duration::from_secs(10));
-    assert_eq!(routing(&world).routes, wanted.routes);
+    assert_eq!(routing(&world).routes, expected.routes);
 }
 
 #[test]
 fn a_node_that_moves_has_tunnels_of_its_new_size_and_says_where_it_is() {
-    let (mut world, store) = town(TUNNEL);
+    let (mut world, store) = fixture(TUNNEL);
     announce(&store, 2, &said(2));
     world.boot();
     let addresses = ["192.0.2.77", "2001:db8::1"].map(|it| it.parse().unwrap());
@@ -81,13 +81,13 @@ fn a_node_that_moves_has_tunnels_of_its_new_size_and_says_where_it_is() {
     let links = routing(&world).links;
     let overlay = routing(&world).devices[OVERLAY].ifindex;
     assert_eq!(links[&overlay].mtu, 1400);
-    let told = store.get(&format!("{NODES}default/here")).expect("the node is announced");
-    assert!(told.contains("192.0.2.77") && !told.contains("\"192.0.2.1\""), "{told}");
+    let reported = store.get(&format!("{NODES}default/here")).expect("the node is announced");
+    assert!(reported.contains("192.0.2.77") && !reported.contains("\"192.0.2.1\""), "{reported}");
 }
 
 /// A node that hears of another one while its agent is away and comes back in the other mode.
 fn changing(from: RoutingMode) -> World {
-    let (mut world, store) = town(from);
+    let (mut world, store) = fixture(from);
     announce(&store, 2, &said(2));
     world.boot();
     announce(&store, 3, &said(3));
@@ -99,9 +99,9 @@ fn changing(from: RoutingMode) -> World {
 #[test]
 fn killed_before_any_step_the_next_life_ends_at_the_same() {
     for mode in [TUNNEL, DIRECT] {
-        let mut wanted = changing(mode);
-        wanted.boot();
-        let wanted = routing(&wanted);
+        let mut expected = changing(mode);
+        expected.boot();
+        let expected = routing(&expected);
         let mut nth = 0;
         loop {
             let mut world = changing(mode);
@@ -111,9 +111,9 @@ fn killed_before_any_step_the_next_life_ends_at_the_same() {
             let died = world.fate.is_dead();
             world.restart();
             let ended = routing(&world);
-            assert_eq!(ended.routes, wanted.routes, "killed before step {nth}");
-            assert_eq!(ended.devices, wanted.devices, "killed before step {nth}");
-            assert_eq!(ended.tunnel, wanted.tunnel, "killed before step {nth}");
+            assert_eq!(ended.routes, expected.routes, "killed before step {nth}");
+            assert_eq!(ended.devices, expected.devices, "killed before step {nth}");
+            assert_eq!(ended.tunnel, expected.tunnel, "killed before step {nth}");
             if !died {
                 break;
             }
@@ -125,7 +125,7 @@ fn killed_before_any_step_the_next_life_ends_at_the_same() {
 
 #[test]
 fn a_step_that_fails_is_tried_again() {
-    let (mut world, store) = town(TUNNEL);
+    let (mut world, store) = fixture(TUNNEL);
     announce(&store, 2, &said(2));
     let mut failing: Vec<_> =
         ["ReadRouting", "MakeOverlay", "PrepareDevice", "SetTunnel", "PutNodeRoute"].into();
@@ -145,7 +145,7 @@ fn a_step_that_fails_is_tried_again() {
 
 #[test]
 fn a_crash_forgets_no_node() {
-    let (mut world, store) = town(DIRECT);
+    let (mut world, store) = fixture(DIRECT);
     announce(&store, 2, &said(2));
     world.boot();
     world.node_supervisor().routes.tell(RoutesMsg::Show(crash())).unwrap();

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::town::{DIRECT, TUNNEL, announce, routing, said, steps, town};
+use super::fixture::{DIRECT, TUNNEL, announce, fixture, routing, said, steps};
 use crate::{
     node::routes::RoutingMode,
     ports::{LOCAL_RULE_PRIORITY, LocalRule, LocalRules, RoutingOp},
@@ -22,7 +22,7 @@ fn moved() -> BTreeMap<bool, LocalRules> {
 
 /// A node with those rules and another one beside it.
 fn with(mode: RoutingMode, rules: BTreeMap<bool, LocalRules>) -> (World, MemoryKvStore) {
-    let (world, store) = town(mode);
+    let (world, store) = fixture(mode);
     announce(&store, 2, &said(2));
     world.kernel.tamper(|state| state.routing.rules = rules);
     (world, store)

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::town::{DIRECT, ETH, announce, direct, leave, net, routes, said, steps, town, view};
+use super::fixture::{
+    DIRECT, ETH, announce, direct, fixture, leave, net, routes, said, steps, view,
+};
 use crate::{
     endpoints::ipam::Pools,
     model::{Addresses, NodeKey},
@@ -26,7 +28,7 @@ fn both(numbers: &[u8]) -> Vec<(ipnet::IpNet, Hop)> {
 
 #[test]
 fn each_node_s_prefixes_lead_to_it_and_go_with_it() {
-    let (mut world, store) = town(DIRECT);
+    let (mut world, store) = fixture(DIRECT);
     announce(&store, 2, &said(2));
     world.boot();
     assert_eq!(routes(&world), both(&[2]));
@@ -43,7 +45,8 @@ fn each_node_s_prefixes_lead_to_it_and_go_with_it() {
 
 #[test]
 fn without_being_asked_for_there_are_none() {
-    let (mut world, store) = town(RoutingMode::Native { direct: false, skip_unreachable: false });
+    let (mut world, store) =
+        fixture(RoutingMode::Native { direct: false, skip_unreachable: false });
     announce(&store, 2, &said(2));
     world.boot();
     world.advance(MINUTE * 2);
@@ -52,7 +55,7 @@ fn without_being_asked_for_there_are_none() {
 
 #[test]
 fn a_restart_at_which_nothing_changed_writes_nothing() {
-    let (mut world, store) = town(DIRECT);
+    let (mut world, store) = fixture(DIRECT);
     announce(&store, 2, &said(2));
     world.boot();
     let before = steps(&world);
@@ -64,7 +67,7 @@ fn a_restart_at_which_nothing_changed_writes_nothing() {
 
 #[test]
 fn what_an_earlier_life_made_stays_until_the_store_has_named_all() {
-    let (mut world, store) = town(DIRECT);
+    let (mut world, store) = fixture(DIRECT);
     announce(&store, 2, &said(2));
     announce(&store, 3, &said(3));
     world.boot();
@@ -82,7 +85,7 @@ fn what_an_earlier_life_made_stays_until_the_store_has_named_all() {
 
 #[test]
 fn what_somebody_removed_is_put_back_within_a_minute() {
-    let (mut world, store) = town(DIRECT);
+    let (mut world, store) = fixture(DIRECT);
     announce(&store, 2, &said(2));
     world.boot();
     world.kernel.tamper(|state| state.routing.routes.clear());
@@ -92,7 +95,7 @@ fn what_somebody_removed_is_put_back_within_a_minute() {
 
 #[test]
 fn what_went_with_an_interface_is_back_with_it() {
-    let (mut world, store) = town(DIRECT);
+    let (mut world, store) = fixture(DIRECT);
     announce(&store, 2, &said(2));
     world.boot();
     let is_up = |up: bool| {
@@ -113,7 +116,7 @@ fn what_went_with_an_interface_is_back_with_it() {
 
 #[test]
 fn a_node_on_no_network_of_this_one_is_named_and_holds_nothing_back() {
-    let (mut world, store) = town(DIRECT);
+    let (mut world, store) = fixture(DIRECT);
     let mut far = said(4);
     far["IPAddresses"] = json!([{ "Type": "InternalIP", "IP": "198.51.100.4" }]);
     announce(&store, 4, &far);
@@ -129,7 +132,7 @@ fn a_node_on_no_network_of_this_one_is_named_and_holds_nothing_back() {
 
 #[test]
 fn it_is_left_out_where_that_is_asked_for() {
-    let (mut world, store) = town(RoutingMode::Native { direct: true, skip_unreachable: true });
+    let (mut world, store) = fixture(RoutingMode::Native { direct: true, skip_unreachable: true });
     let mut far = said(4);
     far["IPAddresses"] = json!([
         { "Type": "InternalIP", "IP": "198.51.100.4" },
@@ -145,7 +148,7 @@ fn it_is_left_out_where_that_is_asked_for() {
 
 #[test]
 fn prefixes_that_would_take_somebody_else_s_packets_are_refused() {
-    let (mut world, store) = town(DIRECT);
+    let (mut world, store) = fixture(DIRECT);
     let ours = |said: &mut serde_json::Value| {
         said["IPv4AllocCIDR"] = json!({ "IP": "10.1.0.128", "Mask": "////gA==" });
     };
@@ -170,7 +173,7 @@ fn prefixes_that_would_take_somebody_else_s_packets_are_refused() {
 
 #[test]
 fn of_two_nodes_with_one_prefix_it_stays_the_one_s_which_has_it() {
-    let (mut world, store) = town(DIRECT);
+    let (mut world, store) = fixture(DIRECT);
     announce(&store, 5, &said(5));
     world.boot();
     let mut thief = said(2);
@@ -192,7 +195,7 @@ fn of_two_nodes_with_one_prefix_it_stays_the_one_s_which_has_it() {
 /// After a restart nodes are heard one by one, and the one that has it need not be the first.
 #[test]
 fn a_route_goes_to_no_other_node_before_all_are_named() {
-    let (mut world, store) = town(DIRECT);
+    let (mut world, store) = fixture(DIRECT);
     announce(&store, 5, &said(5));
     world.boot();
     let before = routes(&world);
@@ -205,8 +208,8 @@ fn a_route_goes_to_no_other_node_before_all_are_named() {
         let pools = Pools { ipv4: "10.5.0.0/24".parse().ok(), ipv6: "fd05::/64".parse().ok() };
         let key = NodeKey { cluster: "default".to_owned(), name: format!("n{number}") };
         let changed = [(key, Some(Neighbour { addresses, pools }))].into();
-        let told = world.node_supervisor().routes.tell(RoutesMsg::Nodes { changed, all });
-        assert!(told.is_ok());
+        let reported = world.node_supervisor().routes.tell(RoutesMsg::Nodes { changed, all });
+        assert!(reported.is_ok());
         world.settle();
     };
     world.restart();

@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use super::town::{TUNNEL, announce, leave, net, routes, routing, said, steps, town, view};
+use super::fixture::{TUNNEL, announce, fixture, leave, net, routes, routing, said, steps, view};
 use crate::ports::{DeviceKind, HOST_DEVICE, HOST_PEER, Hop, KernelOp, OVERLAY, RoutingOp};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -13,7 +13,7 @@ fn ip(text: &str) -> IpAddr {
 
 #[test]
 fn a_node_alone_makes_no_device() {
-    let (mut world, _) = town(TUNNEL);
+    let (mut world, _) = fixture(TUNNEL);
     world.boot();
     world.advance(MINUTE * 3);
     assert_eq!(steps(&world), []);
@@ -21,7 +21,7 @@ fn a_node_alone_makes_no_device() {
 
 #[test]
 fn with_another_node_there_are_devices_and_routes_in_tunnels() {
-    let (mut world, store) = town(TUNNEL);
+    let (mut world, store) = fixture(TUNNEL);
     announce(&store, 2, &said(2));
     world.boot();
     let made = routing(&world);
@@ -37,8 +37,8 @@ fn with_another_node_there_are_devices_and_routes_in_tunnels() {
     assert_eq!(host.addresses, [net("10.1.0.254/32"), net("fd01::fe/128")]);
     let (node, ifindex, mtu) = (ip("192.0.2.2"), overlay.ifindex, 1450);
     let hop = |source| Hop::Tunnel { node, ifindex, source: Some(ip(source)), mtu };
-    let wanted = [(net("10.2.0.0/24"), hop("10.1.0.254")), (net("fd02::/64"), hop("fd01::fe"))];
-    assert_eq!(routes(&world), wanted);
+    let expected = [(net("10.2.0.0/24"), hop("10.1.0.254")), (net("fd02::/64"), hop("fd01::fe"))];
+    assert_eq!(routes(&world), expected);
     // Programs hear of the overlay before anything leads there.
     let steps = steps(&world);
     let at = |is: fn(&RoutingOp) -> bool| steps.iter().position(is).unwrap();
@@ -52,7 +52,7 @@ fn with_another_node_there_are_devices_and_routes_in_tunnels() {
 
 #[test]
 fn a_restart_writes_nothing_and_the_last_node_s_going_leaves_the_devices() {
-    let (mut world, store) = town(TUNNEL);
+    let (mut world, store) = fixture(TUNNEL);
     announce(&store, 2, &said(2));
     world.boot();
     let before = world.kernel.writes().len();
@@ -69,7 +69,7 @@ fn a_restart_writes_nothing_and_the_last_node_s_going_leaves_the_devices() {
 
 #[test]
 fn between_nodes_with_ipv6_alone_tunnels_go_by_it() {
-    let (mut world, store) = town(TUNNEL);
+    let (mut world, store) = fixture(TUNNEL);
     world.settings.kvstore.address = ip("2001:db8::1");
     world.settings.kvstore.other_address = None;
     announce(&store, 2, &said(2));
@@ -81,7 +81,7 @@ fn between_nodes_with_ipv6_alone_tunnels_go_by_it() {
 
 #[test]
 fn devices_that_somebody_took_down_or_removed_are_back_within_a_minute() {
-    let (mut world, store) = town(TUNNEL);
+    let (mut world, store) = fixture(TUNNEL);
     announce(&store, 2, &said(2));
     world.boot();
     let before = routing(&world);
@@ -106,7 +106,7 @@ fn devices_that_somebody_took_down_or_removed_are_back_within_a_minute() {
 
 #[test]
 fn devices_of_somebody_else_are_named_and_left_alone() {
-    let (mut world, store) = town(TUNNEL);
+    let (mut world, store) = fixture(TUNNEL);
     announce(&store, 2, &said(2));
     world.kernel.tamper(|state| {
         let name = OVERLAY.to_owned();

@@ -47,9 +47,9 @@ fn c_37077_everyone_of_before_is_there_or_explained() {
     let report = world.report();
     let fates: Vec<_> = report.endpoints.iter().map(|(id, it)| (id.0, it.fate)).collect();
     assert_eq!(report.endpoints.keys().copied().collect::<BTreeSet<_>>(), before, "{report:?}");
-    let wanted = [Fate::Restored, Fate::Rebuilt, Fate::Failed, Fate::Rebuilt, Fate::Failed];
+    let expected = [Fate::Restored, Fate::Rebuilt, Fate::Failed, Fate::Rebuilt, Fate::Failed];
     assert!(
-        fates.iter().map(|(_, fate)| *fate).eq(wanted.into_iter().chain([Fate::Degraded])),
+        fates.iter().map(|(_, fate)| *fate).eq(expected.into_iter().chain([Fate::Degraded])),
         "{fates:?}"
     );
     let managed: BTreeSet<EndpointId> = world.list().iter().map(|view| view.id).collect();

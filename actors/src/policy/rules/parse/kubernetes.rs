@@ -23,12 +23,12 @@ pub(super) fn rule(field: &Field<'_>, scope: &mut Scope<'_>) -> Result<Rule, Fau
     Scope::in_namespace(&mut subject, namespace(scope));
     let (ingress, egress) = policy_types(&spec)?;
     let mut clauses = Vec::new();
-    for (direction, name, wanted) in
+    for (direction, name, expected) in
         [(Direction::Ingress, "ingress", ingress), (Direction::Egress, "egress", egress)]
     {
         for field in spec.list(name)?.unwrap_or_default() {
             let clause = clause(&field, direction, scope)?;
-            if wanted {
+            if expected {
                 clauses.push(clause);
             }
         }
@@ -111,20 +111,21 @@ fn pods_in_namespaces(
     namespaces: Option<&Field<'_>>,
     scope: &Scope<'_>,
 ) -> Result<Selector, Fault> {
-    let mut wanted = pods.map(|field| selector(field, Keys::Pod)).transpose()?.unwrap_or_default();
+    let mut expected =
+        pods.map(|field| selector(field, Keys::Pod)).transpose()?.unwrap_or_default();
     match namespaces.map(|field| selector(field, Keys::Namespace)).transpose()? {
-        None => Scope::in_namespace(&mut wanted, namespace(scope)),
+        None => Scope::in_namespace(&mut expected, namespace(scope)),
         // Every namespace: whatever has one.
         Some(all) if all == Selector::default() => {
-            wanted = wanted.and_exists(SelectorKey::new("k8s", NAMESPACE_LABEL));
+            expected = expected.and_exists(SelectorKey::new("k8s", NAMESPACE_LABEL));
         }
         Some(some) => {
-            wanted.labels.extend(some.labels);
-            wanted.expressions.extend(some.expressions);
+            expected.labels.extend(some.labels);
+            expected.expressions.extend(some.expressions);
         }
     }
-    scope.in_cluster(&mut wanted);
-    Ok(wanted)
+    scope.in_cluster(&mut expected);
+    Ok(expected)
 }
 
 fn port(field: &Field<'_>) -> Result<PortMatch, Fault> {

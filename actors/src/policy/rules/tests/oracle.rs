@@ -160,20 +160,22 @@ impl DrawnPeers {
                 sets.iter().any(|(net, except)| holds(net) && !except.iter().any(holds))
             }
             (Self::Cidrs(_), _) => false,
-            (Self::Services(wanted), other) => SERVICES.iter().any(|(name, ns, tier, app, at)| {
-                let is_meant = wanted.iter().any(|(by_name, inside)| {
-                    by_name.map_or(*tier, |wanted| wanted == *name)
-                        && inside.is_none_or(|wanted| wanted == *ns)
-                });
-                is_meant
-                    && match (app, other) {
-                        (Some(app), Other::Identity(id)) => {
-                            pod(id).is_some_and(|(_, of, place)| (of, place) == (*app, *ns))
+            (Self::Services(expected), other) => {
+                SERVICES.iter().any(|(name, ns, tier, app, at)| {
+                    let is_meant = expected.iter().any(|(by_name, inside)| {
+                        by_name.map_or(*tier, |expected| expected == *name)
+                            && inside.is_none_or(|expected| expected == *ns)
+                    });
+                    is_meant
+                        && match (app, other) {
+                            (Some(app), Other::Identity(id)) => {
+                                pod(id).is_some_and(|(_, of, place)| (of, place) == (*app, *ns))
+                            }
+                            (None, Other::Address(IpAddr::V4(it))) => at.contains(&it.octets()),
+                            _ => false,
                         }
-                        (None, Other::Address(IpAddr::V4(it))) => at.contains(&it.octets()),
-                        _ => false,
-                    }
-            }),
+                })
+            }
         }
     }
 }
@@ -215,8 +217,8 @@ impl Drawn {
     pub(super) fn document(&self, number: usize) -> Value {
         let app = if self.for_others { "mail" } else { "web" };
         let list = |egress, deny| {
-            let wanted = self.clauses.iter().filter(|it| it.egress == egress && it.deny == deny);
-            wanted.map(DrawnClause::value).collect::<Vec<_>>()
+            let expected = self.clauses.iter().filter(|it| it.egress == egress && it.deny == deny);
+            expected.map(DrawnClause::value).collect::<Vec<_>>()
         };
         json!({
             "apiVersion": "cilium.io/v2",
@@ -264,7 +266,7 @@ impl DrawnClause {
                 ),
             )),
         };
-        if let DrawnPeers::Services(wanted) = &self.peers {
+        if let DrawnPeers::Services(expected) = &self.peers {
             let entry = |(name, namespace): &(Option<&str>, Option<&str>)| match name {
                 Some(name) => {
                     json!({ "k8sService": { "serviceName": name, "namespace": namespace } })
@@ -273,7 +275,7 @@ impl DrawnClause {
                     "selector": { "matchLabels": { "tier": "data" } }, "namespace": namespace,
                 } }),
             };
-            value["toServices"] = wanted.iter().map(entry).collect();
+            value["toServices"] = expected.iter().map(entry).collect();
         }
         if let Some((field, list)) = peers {
             value[format!("{side}{field}")] = list;

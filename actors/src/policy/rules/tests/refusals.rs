@@ -44,7 +44,7 @@ fn an_error_names_file_object_field_and_remedy() {
     );
     assert_eq!(
         refusal(&json!("rubbish")),
-        "web.yaml: text where a mapping is wanted; write a mapping"
+        "web.yaml: text where a mapping is expected; write a mapping"
     );
 }
 

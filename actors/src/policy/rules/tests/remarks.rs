@@ -26,14 +26,14 @@ impl Node {
     }
 
     /// Whether web, and db, is told something of an object.
-    fn told(&mut self, object: Value) -> [bool; 2] {
+    fn reported(&mut self, object: Value) -> [bool; 2] {
         self.0.apply("refused", [object]);
-        let told = [1, 2].map(|number| !self.remarks(number).is_empty());
+        let reported = [1, 2].map(|number| !self.remarks(number).is_empty());
         let refused = self.0.ask(&self.0.node_supervisor().policy, PolicyMsg::Refused);
         assert_eq!(refused.len(), 1, "the agent's state names it, too");
         self.0.apply("refused", []);
         assert_eq!([1, 2].map(|number| self.remarks(number).len()), [0, 0]);
-        told
+        reported
     }
 }
 
@@ -67,8 +67,8 @@ fn whoever_a_refused_policy_would_select_is_told() {
         (object("CiliumNetworkPolicy", Some("other"), json!("rubbish")), [false, false]),
         (everyone(json!({ "nodeSelector": 7 })), [false, false]),
     ];
-    for (object, told) in cases {
-        assert_eq!(node.told(object.clone()), told, "{object}");
+    for (object, reported) in cases {
+        assert_eq!(node.reported(object.clone()), reported, "{object}");
     }
     node.0.tell_unreadable("torn");
     node.0.settle();
@@ -83,14 +83,16 @@ fn one_that_stays_in_force_and_parts_that_allow_nothing_are_told_as_such() {
     node.0.apply("file", [allow_from("web", json!({ "fromCIDR": ["192.0.2.0/24"] }))]);
     assert_eq!(node.remarks(1), [""; 0]);
     node.0.apply("file", [allow_from("web", json!({ "fromCIDR": ["rubbish"] }))]);
-    let told = node.remarks(1);
-    assert!(told[0].starts_with("a newer version of a policy is refused, the one before stays"));
+    let reported = node.remarks(1);
+    assert!(
+        reported[0].starts_with("a newer version of a policy is refused, the one before stays")
+    );
     let http = json!({ "toPorts": [{
         "ports": [{ "port": "80", "protocol": "TCP" }], "rules": { "http": [{}] },
     }] });
     node.0.apply("file", [allow_from("web", http)]);
-    let told = node.remarks(1);
-    assert!(told[0].contains("nothing is allowed by it"), "{told:?}");
+    let reported = node.remarks(1);
+    assert!(reported[0].contains("nothing is allowed by it"), "{reported:?}");
     assert_eq!(node.remarks(2), [""; 0]);
 }
 

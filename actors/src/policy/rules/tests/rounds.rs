@@ -91,7 +91,7 @@ fn a_change_waits_for_numbers_as_long_as_it_takes() {
 
 #[test]
 fn a_change_waits_for_new_prefixes_but_not_for_ever() {
-    let prefixes = Prefixes { wanted: BTreeSet::new(), stale: stale(true) };
+    let prefixes = Prefixes { desired: BTreeSet::new(), stale: stale(true) };
     let mut change = change(true);
     for turn in 0..REFUSALS_MAX {
         let even = Round::Prepare(prefixes.clone());
@@ -105,7 +105,7 @@ fn a_change_waits_for_new_prefixes_but_not_for_ever() {
 
 #[test]
 fn rules_in_force_wait_for_nobody() {
-    let prefixes = Prefixes { wanted: BTreeSet::new(), stale: stale(true) };
+    let prefixes = Prefixes { desired: BTreeSet::new(), stale: stale(true) };
     let mut change = change(true);
     assert_eq!(refused(&mut change, Round::Enforce(prefixes.clone())), "unmap");
     assert_eq!(refused(&mut change, Round::Unmap(prefixes.clone())), "finish");

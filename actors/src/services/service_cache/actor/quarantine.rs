@@ -7,8 +7,8 @@ use crate::{
 };
 
 impl Services {
-    pub(super) fn quarantine(&mut self, at: L4Address, wanted: bool, reply: Asker) {
-        if self.state.quarantine(at, wanted) {
+    pub(super) fn quarantine(&mut self, at: L4Address, desired: bool, reply: Asker) {
+        if self.state.quarantine(at, desired) {
             self.askers.push(reply);
         } else {
             reply.send(Err(UnknownBackend(at)));
@@ -18,11 +18,11 @@ impl Services {
 
 impl ServiceCacheState {
     /// False if there is no such backend. What no source has named yet is changed as well.
-    fn quarantine(&mut self, at: L4Address, wanted: bool) -> bool {
+    fn quarantine(&mut self, at: L4Address, desired: bool) -> bool {
         let was = self.backends.is_quarantined(&at);
-        let Some(id) = self.backends.quarantine(at, wanted) else { return false };
-        if was != wanted {
-            let what = if wanted { "quarantined" } else { "released" };
+        let Some(id) = self.backends.quarantine(at, desired) else { return false };
+        if was != desired {
+            let what = if desired { "quarantined" } else { "released" };
             tracing::info!(backend = %at, "{what}: asked for by the API");
         }
         // Also where nothing is new: what an earlier run left half done is mended.

@@ -95,13 +95,13 @@ impl Table {
                         continue;
                     };
                     let Some(shape) = line.judged() else { continue };
-                    let wanted = match slot {
+                    let desired = match slot {
                         0 => Some(shape.first(line.id)),
                         slot => shape.row(line.id, slot),
                     };
-                    line.seen += u32::from(wanted.is_some());
-                    if wanted.is_none() || wanted != row {
-                        let kind = if wanted.is_some() { Kind::Changed } else { Kind::Foreign };
+                    line.seen += u32::from(desired.is_some());
+                    if desired.is_none() || desired != row {
+                        let kind = if desired.is_some() { Kind::Changed } else { Kind::Foreign };
                         let traces = sweep.doubt(map, frontend, kind);
                         traces.slots = traces.slots.max(slot);
                         traces.rows = traces.rows.saturating_add(1);
@@ -117,10 +117,10 @@ impl Table {
                         continue;
                     };
                     let Some(shape) = line.judged() else { continue };
-                    let wanted = shape.member(backend);
-                    line.seen += u32::from(wanted.is_some());
-                    if wanted.is_none() || wanted != row.map(|row| row.state) {
-                        let kind = if wanted.is_some() { Kind::Changed } else { Kind::Foreign };
+                    let desired = shape.member(backend);
+                    line.seen += u32::from(desired.is_some());
+                    if desired.is_none() || desired != row.map(|row| row.state) {
+                        let kind = if desired.is_some() { Kind::Changed } else { Kind::Foreign };
                         sweep.doubt(map, frontend, kind).members.insert(backend);
                     }
                 }

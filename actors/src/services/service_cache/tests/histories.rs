@@ -9,7 +9,7 @@ use std::{
 
 use proptest::prelude::*;
 
-use super::town::{Town, frontend, gone, place, service, slice};
+use super::fixture::{Fixture, frontend, gone, place, service, slice};
 use crate::{
     model::ServiceId,
     testing::{Landing, Turn},
@@ -56,7 +56,7 @@ struct Objects {
 }
 
 fn address(service: usize, at: usize) -> String {
-    // One address may be wanted by two services.
+    // One address may be desired by two services.
     format!("10.96.0.{}", (service / 2) * 3 + at)
 }
 
@@ -80,8 +80,8 @@ impl Objects {
 
     /// Where packets to a service's address land, for each service that may have it.
     fn landings(&self, at: &str) -> Vec<Landing> {
-        let wanted = self.services.iter().filter(|(it, nth)| address(**it, **nth) == at);
-        wanted
+        let expected = self.services.iter().filter(|(it, nth)| address(**it, **nth) == at);
+        expected
             .map(|(it, _)| {
                 let all = (0..2).filter_map(|nth| self.slices.get(&(*it, nth))).flatten();
                 let all: BTreeSet<_> = all.map(|it| place(&format!("10.0.0.{it}:8080"))).collect();
@@ -91,19 +91,19 @@ impl Objects {
     }
 }
 
-fn steps(town: &Town, most: usize) {
+fn steps(fixture: &Fixture, most: usize) {
     for _ in 0..most {
-        town.universe.settle();
-        if !town.kernel.step(0) {
+        fixture.universe.settle();
+        if !fixture.kernel.step(0) {
             return;
         }
     }
 }
 
 /// At each step: nothing that is reached is broken, and no number moves or is had twice.
-fn watch(town: &Town, ids: &Rc<RefCell<BTreeMap<String, ServiceId>>>) {
+fn watch(fixture: &Fixture, ids: &Rc<RefCell<BTreeMap<String, ServiceId>>>) {
     let ids = Rc::clone(ids);
-    town.kernel.watch(move |state, op| {
+    fixture.kernel.watch(move |state, op| {
         let mut seen = BTreeMap::new();
         for ((at, slot), row) in &state.services.slots {
             if *slot > 0 {
@@ -120,10 +120,10 @@ fn watch(town: &Town, ids: &Rc<RefCell<BTreeMap<String, ServiceId>>>) {
 }
 
 fn run(events: Vec<Event>) {
-    let (mut town, mut objects) = (Town::new(), Objects::default());
+    let (mut fixture, mut objects) = (Fixture::new(), Objects::default());
     let ids = Rc::default();
-    watch(&town, &ids);
-    town.announce(&[]);
+    watch(&fixture, &ids);
+    fixture.announce(&[]);
     for event in events {
         match event {
             Event::Service(it, at) => {
@@ -131,10 +131,10 @@ fn run(events: Vec<Event>) {
                 match at {
                     Some(at) => {
                         objects.services.insert(it, at);
-                        town.announce(&[service(&format!("s{it}"), &address(it, at))]);
+                        fixture.announce(&[service(&format!("s{it}"), &address(it, at))]);
                     }
                     None if before.is_some() => {
-                        town.announce(&[gone(service(&format!("s{it}"), ""))])
+                        fixture.announce(&[gone(service(&format!("s{it}"), ""))])
                     }
                     None => {}
                 }
@@ -143,32 +143,32 @@ fn run(events: Vec<Event>) {
                 let before = objects.slices.remove(&(it, nth));
                 match all {
                     Some(all) => {
-                        town.announce(&[slice_of(it, nth, &all)]);
+                        fixture.announce(&[slice_of(it, nth, &all)]);
                         objects.slices.insert((it, nth), all);
                     }
                     None if before.is_some() => {
-                        town.announce(&[gone(slice_of(it, nth, &BTreeSet::new()))])
+                        fixture.announce(&[gone(slice_of(it, nth, &BTreeSet::new()))])
                     }
                     None => {}
                 }
             }
-            Event::Steps(most) => steps(&town, most),
+            Event::Steps(most) => steps(&fixture, most),
             Event::Fails(nth, half) => {
-                town.fate.at(nth, if half { Turn::Half } else { Turn::Fail })
+                fixture.fate.at(nth, if half { Turn::Half } else { Turn::Fail })
             }
-            Event::Crash => town.universe.host.poison(town.services.id()),
+            Event::Crash => fixture.universe.host.poison(fixture.services.id()),
             Event::Restart(most) => {
-                steps(&town, most);
-                town.restart();
-                watch(&town, &ids);
-                town.announce(&objects.all());
+                steps(&fixture, most);
+                fixture.restart();
+                watch(&fixture, &ids);
+                fixture.announce(&objects.all());
             }
-            Event::Wait => town.wait(31),
+            Event::Wait => fixture.wait(31),
         }
     }
-    town.fate.is_kind();
-    town.wait(120);
-    let maps = town.maps();
+    fixture.fate.is_kind();
+    fixture.wait(120);
+    let maps = fixture.maps();
     for nth in 0..SERVICES / 2 * 3 {
         let at = format!("10.96.0.{nth}");
         let (landing, all) = (maps.landing(frontend(&format!("{at}:80"))), objects.landings(&at));
@@ -195,12 +195,12 @@ fn run(events: Vec<Event>) {
         .map(|((_, slot), row)| if *slot == 0 { usize::from(row.count) + 1 } else { 0 })
         .sum();
     assert_eq!(maps.slots.len(), slots, "no slot is left over");
-    let status = town.status();
+    let status = fixture.status();
     assert_eq!(status.open, 0);
-    let told = ["services_v2", "backends_v3", "reverse_nat", "maglev"]
+    let reported = ["services_v2", "backends_v3", "reverse_nat", "maglev"]
         .map(|map| status.maps[&*format!("cilium_lb4_{map}")]);
     let held = [maps.slots.len(), maps.backends.len(), maps.reverse_nat.len(), maps.maglev.len()];
-    assert_eq!(told, held, "how full the maps are");
+    assert_eq!(reported, held, "how full the maps are");
 }
 
 proptest! {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::town::{Town, at, frontend, gone, service, slice};
+use super::fixture::{Fixture, at, frontend, gone, service, slice};
 use crate::{ports::service_flags, services::service_cache::ServiceSource, testing::Landing};
 
 const NODE: [&str; 2] = ["192.0.2.7", "2001:db8::7"];
@@ -10,11 +10,11 @@ const SOURCES: [ServiceSource; 3] =
     [ServiceSource::Cluster, ServiceSource::Pods, ServiceSource::Node];
 
 /// A node of both families, whose cluster has no service.
-fn town() -> Town {
-    let town = Town::told_by(&SOURCES);
-    town.host_addresses(&NODE);
-    town.tell(&[]);
-    town
+fn fixture() -> Fixture {
+    let fixture = Fixture::told_by(&SOURCES);
+    fixture.host_addresses(&NODE);
+    fixture.tell(&[]);
+    fixture
 }
 
 /// A pod with one container; its ports and addresses.
@@ -37,8 +37,11 @@ fn till() -> Value {
     pod("till", ports, &["10.0.0.1", "fd00::1"])
 }
 
-fn landings(town: &Town, port: &str) -> [Landing; 2] {
-    [town.landing(&format!("{}:{port}", NODE[0])), town.landing(&format!("[{}]:{port}", NODE[1]))]
+fn landings(fixture: &Fixture, port: &str) -> [Landing; 2] {
+    [
+        fixture.landing(&format!("{}:{port}", NODE[0])),
+        fixture.landing(&format!("[{}]:{port}", NODE[1])),
+    ]
 }
 
 const NOTHING: [Landing; 2] = [Landing::NoService, Landing::NoService];
@@ -49,57 +52,57 @@ fn both() -> [Landing; 2] {
 
 #[test]
 fn it_is_reached_at_every_address_of_the_node() {
-    let town = town();
-    assert_eq!(town.status().awaited, [ServiceSource::Pods].into());
-    town.tell_pods(&[till()]);
-    assert_eq!(landings(&town, "80"), both());
-    assert_eq!(landings(&town, "9090"), NOTHING);
-    assert_eq!(town.landing("0.0.0.0:80"), both()[0], "nobody else may bind it");
-    let list = town.list();
+    let fixture = fixture();
+    assert_eq!(fixture.status().awaited, [ServiceSource::Pods].into());
+    fixture.tell_pods(&[till()]);
+    assert_eq!(landings(&fixture, "80"), both());
+    assert_eq!(landings(&fixture, "9090"), NOTHING);
+    assert_eq!(fixture.landing("0.0.0.0:80"), both()[0], "nobody else may bind it");
+    let list = fixture.list();
     assert_eq!(list.len(), 2 * 4, "two ports at two addresses and at those that stand for all");
     let own = list.iter().find(|it| it.frontend == frontend("192.0.2.7:80")).unwrap();
     assert_eq!(own.flags, service_flags::HOST_PORT | service_flags::ROUTABLE);
     assert_eq!(own.service.as_deref(), Some("shop/till/host-port"));
-    town.host_addresses(&["192.0.2.8", NODE[1]]);
-    assert_eq!(landings(&town, "80"), [Landing::NoService, both()[1].clone()]);
-    assert_eq!(town.landing("192.0.2.8:80"), both()[0]);
-    town.tell_pods(&[gone(till())]);
-    assert_eq!((town.list(), town.status().problems), (vec![], vec![]));
+    fixture.host_addresses(&["192.0.2.8", NODE[1]]);
+    assert_eq!(landings(&fixture, "80"), [Landing::NoService, both()[1].clone()]);
+    assert_eq!(fixture.landing("192.0.2.8:80"), both()[0]);
+    fixture.tell_pods(&[gone(till())]);
+    assert_eq!((fixture.list(), fixture.status().problems), (vec![], vec![]));
 }
 
 #[test]
 fn one_address_of_the_node_will_do_and_another_s_will_not() {
-    let town = town();
+    let fixture = fixture();
     let at_host = |ip: &str| {
         pod("till", json!([{ "containerPort": 8080, "hostPort": 80, "hostIP": ip }]), &["10.0.0.1"])
     };
-    town.host_addresses(&["192.0.2.7", "192.0.2.8"]);
-    town.tell_pods(&[at_host("192.0.2.8")]);
-    assert_eq!(town.landing("192.0.2.7:80"), Landing::NoService);
-    assert_eq!(town.landing("192.0.2.8:80"), both()[0]);
+    fixture.host_addresses(&["192.0.2.7", "192.0.2.8"]);
+    fixture.tell_pods(&[at_host("192.0.2.8")]);
+    assert_eq!(fixture.landing("192.0.2.7:80"), Landing::NoService);
+    assert_eq!(fixture.landing("192.0.2.8:80"), both()[0]);
     for all in ["0.0.0.0", ""] {
-        town.tell_pods(&[at_host(all)]);
-        assert_eq!(town.landing("192.0.2.7:80"), both()[0]);
+        fixture.tell_pods(&[at_host(all)]);
+        assert_eq!(fixture.landing("192.0.2.7:80"), both()[0]);
     }
-    town.tell_pods(&[at_host("198.51.100.1")]);
-    let problems = town.status().problems;
+    fixture.tell_pods(&[at_host("198.51.100.1")]);
+    let problems = fixture.status().problems;
     assert_eq!(problems.len(), 1);
     assert_eq!(problems[0].0, "shop/till/host-port");
-    assert!(problems[0].1.contains("198.51.100.1, where its port 80 is wanted"), "{problems:?}");
-    assert!(town.list().is_empty());
+    assert!(problems[0].1.contains("198.51.100.1, where its port 80 is expected"), "{problems:?}");
+    assert!(fixture.list().is_empty());
     // What cannot be read leaves it as it was.
-    town.tell_pods(&[at_host("192.0.2.7")]);
+    fixture.tell_pods(&[at_host("192.0.2.7")]);
     for wrong in ["127.0.0.1", "::1", "here"] {
-        town.tell_pods(&[at_host(wrong)]);
-        assert_eq!(town.landing("192.0.2.7:80"), both()[0]);
-        let refused = town.status().refused;
+        fixture.tell_pods(&[at_host(wrong)]);
+        assert_eq!(fixture.landing("192.0.2.7:80"), both()[0]);
+        let refused = fixture.status().refused;
         assert_eq!(refused[0].1.path, "spec.containers[0].ports[0].hostIP", "{refused:?}");
     }
 }
 
 #[test]
 fn a_pod_that_cannot_be_led_to_has_no_port() {
-    let town = town();
+    let fixture = fixture();
     let changes: [(&str, Value); 6] = [
         ("/status/phase", json!("Succeeded")),
         ("/status/phase", json!("Failed")),
@@ -112,56 +115,57 @@ fn a_pod_that_cannot_be_led_to_has_no_port() {
         let mut other = till();
         let (parent, name) = path.rsplit_once('/').unwrap();
         other.pointer_mut(parent).unwrap()[name] = value;
-        town.tell_pods(&[till()]);
-        assert_eq!(landings(&town, "80"), both());
-        town.tell_pods(&[other.clone()]);
-        assert_eq!(landings(&town, "80"), NOTHING, "{other}");
-        assert!(town.list().is_empty());
+        fixture.tell_pods(&[till()]);
+        assert_eq!(landings(&fixture, "80"), both());
+        fixture.tell_pods(&[other.clone()]);
+        assert_eq!(landings(&fixture, "80"), NOTHING, "{other}");
+        assert!(fixture.list().is_empty());
     }
     // Older servers tell one address.
     let mut old = till();
     old["status"] = json!({ "phase": "Running", "podIP": "10.0.0.1" });
-    town.tell_pods(&[old]);
-    assert_eq!(landings(&town, "80"), [both()[0].clone(), Landing::NoService]);
+    fixture.tell_pods(&[old]);
+    assert_eq!(landings(&fixture, "80"), [both()[0].clone(), Landing::NoService]);
 }
 
 #[test]
 fn a_service_of_the_same_name_is_another() {
-    let town = town();
+    let fixture = fixture();
     let objects = [service("till", "10.96.0.1"), slice("till-1", "till", &["10.0.0.9"])];
-    town.tell(&objects);
-    let before = town.list();
-    town.tell_pods(&[till()]);
-    assert_eq!(town.list().len(), before.len() + 8);
-    town.tell_pods(&[gone(till())]);
-    assert_eq!(town.list(), before);
-    town.tell_pods(&[till()]);
-    town.tell(&objects.map(gone));
-    assert_eq!(landings(&town, "80"), both());
+    fixture.tell(&objects);
+    let before = fixture.list();
+    fixture.tell_pods(&[till()]);
+    assert_eq!(fixture.list().len(), before.len() + 8);
+    fixture.tell_pods(&[gone(till())]);
+    assert_eq!(fixture.list(), before);
+    fixture.tell_pods(&[till()]);
+    fixture.tell(&objects.map(gone));
+    assert_eq!(landings(&fixture, "80"), both());
 }
 
 #[test]
 fn after_a_restart_ports_wait_for_the_pods_and_nothing_else_does() {
-    let mut town = town();
-    town.tell(&[service("web", "10.96.0.1"), slice("web-1", "web", &["10.0.0.9"])]);
-    town.tell_pods(&[
+    let mut fixture = fixture();
+    fixture.tell(&[service("web", "10.96.0.1"), slice("web-1", "web", &["10.0.0.9"])]);
+    fixture.tell_pods(&[
         till(),
         pod("gone", json!([{ "containerPort": 1, "hostPort": 81 }]), &["10.0.0.2"]),
     ]);
-    let ids =
-        |town: &Town| -> Vec<_> { town.list().iter().map(|it| (it.frontend, it.id)).collect() };
-    let before = ids(&town);
-    town.restart();
-    town.host_addresses(&NODE);
+    let ids = |fixture: &Fixture| -> Vec<_> {
+        fixture.list().iter().map(|it| (it.frontend, it.id)).collect()
+    };
+    let before = ids(&fixture);
+    fixture.restart();
+    fixture.host_addresses(&NODE);
     // The service is gone, and the cluster says so before it tells of pods.
-    town.tell(&[]);
-    assert_eq!(town.landing("10.96.0.1:80"), Landing::NoService);
-    assert_eq!(landings(&town, "80"), both());
-    assert_eq!(landings(&town, "81")[0], at(&["10.0.0.2:1"]));
-    let writes = town.kernel.writes().len();
-    town.tell_pods(&[till()]);
-    assert_eq!(landings(&town, "81"), NOTHING);
-    assert!(!town.writes_since(writes).is_empty());
-    let after = ids(&town);
+    fixture.tell(&[]);
+    assert_eq!(fixture.landing("10.96.0.1:80"), Landing::NoService);
+    assert_eq!(landings(&fixture, "80"), both());
+    assert_eq!(landings(&fixture, "81")[0], at(&["10.0.0.2:1"]));
+    let writes = fixture.kernel.writes().len();
+    fixture.tell_pods(&[till()]);
+    assert_eq!(landings(&fixture, "81"), NOTHING);
+    assert!(!fixture.writes_since(writes).is_empty());
+    let after = ids(&fixture);
     assert!(after.len() == 8 && after.iter().all(|it| before.contains(it)), "{after:?}");
 }

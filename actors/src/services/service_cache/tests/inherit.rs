@@ -1,6 +1,6 @@
 //! What an earlier run left: numbers stay, what is broken is mended, what is no more goes.
 
-use super::town::{Town, at, frontend, gone, place, service, slice};
+use super::fixture::{Fixture, at, frontend, gone, place, service, slice};
 use crate::{
     model::{BackendId, ServiceId},
     ports::BackendRow,
@@ -8,10 +8,10 @@ use crate::{
     testing::{KernelServices, Landing},
 };
 
-fn served() -> Town {
-    let town = Town::new();
-    town.tell(&everything());
-    town
+fn served() -> Fixture {
+    let fixture = Fixture::new();
+    fixture.tell(&everything());
+    fixture
 }
 
 fn everything() -> Vec<serde_json::Value> {
@@ -26,36 +26,36 @@ fn everything() -> Vec<serde_json::Value> {
 
 #[test]
 fn a_restart_with_nothing_changed_writes_nothing() {
-    let mut town = served();
-    let (maps, list) = (town.maps(), town.list());
-    let before = town.kernel.writes().len();
-    town.restart();
-    let known: Vec<_> = town.list().iter().map(|it| (it.id, it.frontend)).collect();
+    let mut fixture = served();
+    let (maps, list) = (fixture.maps(), fixture.list());
+    let before = fixture.kernel.writes().len();
+    fixture.restart();
+    let known: Vec<_> = fixture.list().iter().map(|it| (it.id, it.frontend)).collect();
     assert_eq!(known, list.iter().map(|it| (it.id, it.frontend)).collect::<Vec<_>>());
-    town.tell(&everything());
-    assert_eq!(town.list(), list);
-    assert_eq!(town.writes_since(before), []);
-    assert_eq!((town.maps(), town.status().found), (maps, vec![]));
+    fixture.tell(&everything());
+    assert_eq!(fixture.list(), list);
+    assert_eq!(fixture.writes_since(before), []);
+    assert_eq!((fixture.maps(), fixture.status().found), (maps, vec![]));
 }
 
 #[test]
 fn what_went_while_the_agent_was_dead_goes_when_the_cluster_has_said_so() {
-    let mut town = served();
-    town.restart();
-    town.wait(600);
-    assert_eq!(town.landing("10.96.0.9:80"), Landing::NoBackend, "nobody said that it went");
+    let mut fixture = served();
+    fixture.restart();
+    fixture.wait(600);
+    assert_eq!(fixture.landing("10.96.0.9:80"), Landing::NoBackend, "nobody said that it went");
     let all = everything();
-    town.tell(&all[1..4]);
-    assert_eq!(town.landing("10.96.0.9:80"), Landing::NoService);
-    assert_eq!(town.landing("10.96.0.2:80"), Landing::NoBackend);
-    assert_eq!(town.maps().backends.len(), 2);
+    fixture.tell(&all[1..4]);
+    assert_eq!(fixture.landing("10.96.0.9:80"), Landing::NoService);
+    assert_eq!(fixture.landing("10.96.0.2:80"), Landing::NoBackend);
+    assert_eq!(fixture.maps().backends.len(), 2);
     // Numbers that were had once are had by nobody else, also not in a later life.
-    town.restart();
-    town.tell(
+    fixture.restart();
+    fixture.tell(
         &[&all[1..4], &[service("new", "10.96.0.7"), slice("new-a", "new", &["10.0.0.9"])]]
             .concat(),
     );
-    let list = town.list();
+    let list = fixture.list();
     let new = list.iter().find(|it| it.frontend == frontend("10.96.0.7:80")).unwrap();
     assert_eq!((new.id, new.backends[0].0), (ServiceId(4), BackendId(4)));
 }
@@ -179,23 +179,27 @@ const HARMS: &[(&str, Harm, &str)] = &[
 #[test]
 fn maps_are_evidence_and_are_verified() {
     for (what, harm, finding) in HARMS {
-        let mut town = served();
-        let whole = town.maps();
-        town.kernel.tamper(|state| harm(&mut state.services));
-        town.restart();
-        let found = town.status().found;
+        let mut fixture = served();
+        let whole = fixture.maps();
+        fixture.kernel.tamper(|state| harm(&mut state.services));
+        fixture.restart();
+        let found = fixture.status().found;
         assert!(found.iter().any(|it| it.contains(finding)), "{what}: {found:?}");
         // At once, from what is left: every frontend leads to somebody who is there.
         for at in ["10.96.0.1:80", "10.96.0.2:80", "10.96.0.9:80"] {
             assert!(
-                !matches!(town.landing(at), Landing::Broken(_)),
+                !matches!(fixture.landing(at), Landing::Broken(_)),
                 "{what}: {:?}",
-                town.landing(at)
+                fixture.landing(at)
             );
         }
-        assert_eq!(town.landing("10.96.0.2:80"), at(&["10.0.0.2:8080", "10.0.0.3:8080"]), "{what}");
-        town.tell(&everything());
-        let (maps, all) = (town.maps(), ["10.96.0.1:80", "10.96.0.2:80", "10.96.0.9:80"]);
+        assert_eq!(
+            fixture.landing("10.96.0.2:80"),
+            at(&["10.0.0.2:8080", "10.0.0.3:8080"]),
+            "{what}"
+        );
+        fixture.tell(&everything());
+        let (maps, all) = (fixture.maps(), ["10.96.0.1:80", "10.96.0.2:80", "10.96.0.9:80"]);
         for at in all {
             assert_eq!(maps.landing(frontend(at)), whole.landing(frontend(at)), "{what}");
         }
@@ -233,77 +237,77 @@ fn rubbish_gives_nobody_a_number_of_another() {
         },
     ];
     for (nth, harm) in harms.iter().enumerate() {
-        let mut town = served();
-        let before = town.maps().landing(frontend("10.96.0.1:80"));
-        town.kernel.tamper(|state| harm(&mut state.services));
-        town.restart();
+        let mut fixture = served();
+        let before = fixture.maps().landing(frontend("10.96.0.1:80"));
+        fixture.kernel.tamper(|state| harm(&mut state.services));
+        fixture.restart();
         let mut all = everything();
         for n in 0..4 {
             let name = format!("new-{n}");
             all.push(service(&name, &format!("10.96.1.{n}")));
             all.push(slice(&name, &name, &[&format!("10.0.1.{n}")]));
         }
-        town.tell(&all);
+        fixture.tell(&all);
         for n in 0..4 {
-            let lands = town.landing(&format!("10.96.1.{n}:80"));
+            let lands = fixture.landing(&format!("10.96.1.{n}:80"));
             assert_eq!(lands, at(&[&format!("10.0.1.{n}:8080")]), "{nth}");
         }
-        assert_eq!(town.landing("10.96.0.1:80"), before, "{nth}");
-        assert_eq!(town.maps().backends.len(), 7, "{nth}: what nobody names is gone");
-        assert!(town.maps().unused.backend < 20, "{nth}");
-        let (maps, writes) = (town.maps(), town.kernel.writes().len());
-        town.restart();
-        town.tell(&all);
-        assert_eq!((town.maps(), town.writes_since(writes)), (maps, vec![]), "{nth}");
+        assert_eq!(fixture.landing("10.96.0.1:80"), before, "{nth}");
+        assert_eq!(fixture.maps().backends.len(), 7, "{nth}: what nobody names is gone");
+        assert!(fixture.maps().unused.backend < 20, "{nth}");
+        let (maps, writes) = (fixture.maps(), fixture.kernel.writes().len());
+        fixture.restart();
+        fixture.tell(&all);
+        assert_eq!((fixture.maps(), fixture.writes_since(writes)), (maps, vec![]), "{nth}");
     }
 }
 
 #[test]
 fn numbers_of_rows_that_are_nobody_s_are_given_to_nobody() {
-    let mut town = served();
-    let own = town.maps().unused.service;
-    town.kernel.tamper(|state| {
+    let mut fixture = served();
+    let own = fixture.maps().unused.service;
+    fixture.kernel.tamper(|state| {
         let orphan = (ServiceId(u16::try_from(own).unwrap()), true);
         state.services.reverse_nat.insert(orphan, "192.0.2.1:1".parse().unwrap());
     });
-    town.restart();
-    town.tell(&[everything(), vec![service("new", "10.96.0.7")]].concat());
-    assert_eq!(town.landing("10.96.0.7:80"), Landing::NoBackend);
-    assert_eq!(town.maps().reverse_nat.len(), 4, "the orphan is gone, nobody else");
+    fixture.restart();
+    fixture.tell(&[everything(), vec![service("new", "10.96.0.7")]].concat());
+    assert_eq!(fixture.landing("10.96.0.7:80"), Landing::NoBackend);
+    assert_eq!(fixture.maps().reverse_nat.len(), 4, "the orphan is gone, nobody else");
 }
 
 #[test]
 fn a_number_that_is_had_again_is_forgotten_by_connections_also_if_that_fails_at_first() {
-    let mut town = served();
-    town.kernel.tamper(|state| state.services.unused.service = 0x1_0000);
-    town.restart();
-    town.tell(&everything());
-    let before = town.kernel.writes().len();
-    town.fate.refuses("ForgetServices");
-    town.tell(&[service("new", "10.96.0.7")]);
-    town.fate.is_kind();
-    town.wait(40);
-    assert_eq!(town.landing("10.96.0.7:80"), Landing::NoBackend);
-    let writes = town.writes_since(before);
+    let mut fixture = served();
+    fixture.kernel.tamper(|state| state.services.unused.service = 0x1_0000);
+    fixture.restart();
+    fixture.tell(&everything());
+    let before = fixture.kernel.writes().len();
+    fixture.fate.refuses("ForgetServices");
+    fixture.tell(&[service("new", "10.96.0.7")]);
+    fixture.fate.is_kind();
+    fixture.wait(40);
+    assert_eq!(fixture.landing("10.96.0.7:80"), Landing::NoBackend);
+    let writes = fixture.writes_since(before);
     assert!(writes.iter().any(|it| it.name() == "ForgetServices"), "{writes:?}");
 }
 
 #[test]
 fn tables_without_backends_are_of_their_family() {
-    let mut town = Town::told_by(&[ServiceSource::Cluster, ServiceSource::Node]);
-    town.host_addresses(&["fd00::7"]);
+    let mut fixture = Fixture::told_by(&[ServiceSource::Cluster, ServiceSource::Node]);
+    fixture.host_addresses(&["fd00::7"]);
     let mut web = service("web", "fd96::1");
     web["spec"]["type"] = serde_json::json!("NodePort");
     web["spec"]["ports"] = serde_json::json!([{"port": 80, "nodePort": 30080}]);
-    town.tell(&[web.clone()]);
-    let maps = town.maps();
+    fixture.tell(&[web.clone()]);
+    let maps = fixture.maps();
     assert!(!maps.maglev.is_empty() && maps.maglev.keys().all(|(_, is_ipv4)| !is_ipv4));
-    let before = town.kernel.writes().len();
-    town.restart();
-    assert_eq!(town.status().found, Vec::<String>::new());
-    town.host_addresses(&["fd00::7"]);
-    town.tell(&[web.clone()]);
-    assert_eq!(town.writes_since(before), []);
-    town.tell(&[gone(web)]);
-    assert!(town.maps().maglev.is_empty());
+    let before = fixture.kernel.writes().len();
+    fixture.restart();
+    assert_eq!(fixture.status().found, Vec::<String>::new());
+    fixture.host_addresses(&["fd00::7"]);
+    fixture.tell(&[web.clone()]);
+    assert_eq!(fixture.writes_since(before), []);
+    fixture.tell(&[gone(web)]);
+    assert!(fixture.maps().maglev.is_empty());
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::town::{Town, at, frontend, gone, place, service, slice};
+use super::fixture::{Fixture, at, frontend, gone, place, service, slice};
 use crate::{
     model::{BackendId, Frontend, LookupScope},
     ports::{BackendState, KernelOp, ServiceKeys, ServiceRows, service_flags},
@@ -12,54 +12,55 @@ use crate::{
 
 #[test]
 fn packets_land_at_who_is_listed_in_any_slice() {
-    let town = Town::new();
-    town.tell(&[service("web", "10.96.0.1"), slice("web-a", "web", &["10.0.0.1", "10.0.0.2"])]);
-    assert_eq!(town.landing("10.96.0.1:80"), at(&["10.0.0.1:8080", "10.0.0.2:8080"]));
-    town.tell(&[slice("web-b", "web", &["10.0.1.1"])]);
+    let fixture = Fixture::new();
+    fixture.tell(&[service("web", "10.96.0.1"), slice("web-a", "web", &["10.0.0.1", "10.0.0.2"])]);
+    assert_eq!(fixture.landing("10.96.0.1:80"), at(&["10.0.0.1:8080", "10.0.0.2:8080"]));
+    fixture.tell(&[slice("web-b", "web", &["10.0.1.1"])]);
     let all = at(&["10.0.0.1:8080", "10.0.0.2:8080", "10.0.1.1:8080"]);
-    assert_eq!(town.landing("10.96.0.1:80"), all);
-    town.tell(&[gone(slice("web-a", "web", &[]))]);
-    assert_eq!(town.landing("10.96.0.1:80"), at(&["10.0.1.1:8080"]));
-    town.tell(&[gone(service("web", ""))]);
-    assert_eq!(town.landing("10.96.0.1:80"), Landing::NoService);
-    let maps = town.maps();
+    assert_eq!(fixture.landing("10.96.0.1:80"), all);
+    fixture.tell(&[gone(slice("web-a", "web", &[]))]);
+    assert_eq!(fixture.landing("10.96.0.1:80"), at(&["10.0.1.1:8080"]));
+    fixture.tell(&[gone(service("web", ""))]);
+    assert_eq!(fixture.landing("10.96.0.1:80"), Landing::NoService);
+    let maps = fixture.maps();
     assert!(maps.backends.is_empty() && maps.slots.is_empty() && maps.reverse_nat.is_empty());
 }
 
 #[test]
 fn who_ends_is_used_by_nobody_new_unless_there_is_nobody_else() {
-    let town = Town::new();
+    let fixture = Fixture::new();
     let web = |members: &[&str]| slice("web-a", "web", members);
-    town.tell(&[service("web", "10.96.0.1"), web(&["10.0.0.1", "10.0.0.2-ending"])]);
-    assert_eq!(town.landing("10.96.0.1:80"), at(&["10.0.0.1:8080"]));
-    let state =
-        |town: &Town, id| town.maps().backends.get(&(BackendId(id), true)).map(|it| it.state);
-    assert_eq!(state(&town, 2), Some(BackendState::Terminating));
-    town.tell(&[web(&["10.0.0.1-leaving", "10.0.0.2-ending"])]);
-    assert_eq!(town.landing("10.96.0.1:80"), at(&["10.0.0.2:8080"]));
-    town.tell(&[web(&["10.0.0.1-leaving"])]);
-    assert_eq!(town.landing("10.96.0.1:80"), Landing::NoBackend);
-    assert_eq!((state(&town, 1), state(&town, 2)), (Some(BackendState::Terminating), None));
+    fixture.tell(&[service("web", "10.96.0.1"), web(&["10.0.0.1", "10.0.0.2-ending"])]);
+    assert_eq!(fixture.landing("10.96.0.1:80"), at(&["10.0.0.1:8080"]));
+    let state = |fixture: &Fixture, id| {
+        fixture.maps().backends.get(&(BackendId(id), true)).map(|it| it.state)
+    };
+    assert_eq!(state(&fixture, 2), Some(BackendState::Terminating));
+    fixture.tell(&[web(&["10.0.0.1-leaving", "10.0.0.2-ending"])]);
+    assert_eq!(fixture.landing("10.96.0.1:80"), at(&["10.0.0.2:8080"]));
+    fixture.tell(&[web(&["10.0.0.1-leaving"])]);
+    assert_eq!(fixture.landing("10.96.0.1:80"), Landing::NoBackend);
+    assert_eq!((state(&fixture, 1), state(&fixture, 2)), (Some(BackendState::Terminating), None));
 }
 
 #[test]
 fn a_backend_of_two_services_is_one_and_stays_as_long_as_either_lists_it() {
-    let town = Town::new();
-    town.tell(&[service("a", "10.96.0.1"), slice("a-1", "a", &["10.0.0.1"])]);
-    town.tell(&[service("b", "10.96.0.2"), slice("b-1", "b", &["10.0.0.1-ending"])]);
-    let backends = town.maps().backends;
+    let fixture = Fixture::new();
+    fixture.tell(&[service("a", "10.96.0.1"), slice("a-1", "a", &["10.0.0.1"])]);
+    fixture.tell(&[service("b", "10.96.0.2"), slice("b-1", "b", &["10.0.0.1-ending"])]);
+    let backends = fixture.maps().backends;
     assert_eq!(backends.len(), 1);
     assert_eq!(backends[&(BackendId(1), true)].state, BackendState::Active);
-    town.tell(&[gone(service("a", "")), gone(slice("a-1", "a", &[]))]);
-    assert_eq!(town.maps().backends[&(BackendId(1), true)].state, BackendState::Terminating);
-    town.tell(&[gone(slice("b-1", "b", &[]))]);
-    assert!(town.maps().backends.is_empty());
+    fixture.tell(&[gone(service("a", "")), gone(slice("a-1", "a", &[]))]);
+    assert_eq!(fixture.maps().backends[&(BackendId(1), true)].state, BackendState::Terminating);
+    fixture.tell(&[gone(slice("b-1", "b", &[]))]);
+    assert!(fixture.maps().backends.is_empty());
 }
 
 /// A thousand backends are replaced while packets come at every step.
 #[test]
 fn no_packet_finds_nobody_while_all_backends_are_replaced() {
-    let town = Town::new();
+    let fixture = Fixture::new();
     let members = |net: u32| -> Vec<String> {
         (0..1000).map(|n| format!("10.{net}.{}.{}", n / 250, n % 250)).collect()
     };
@@ -68,10 +69,10 @@ fn no_packet_finds_nobody_while_all_backends_are_replaced() {
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
         slice("web-a", "web", &all)
     };
-    town.tell(&[service("web", "10.96.0.1"), slices(1)]);
+    fixture.tell(&[service("web", "10.96.0.1"), slices(1)]);
     let seen = std::rc::Rc::new(std::cell::Cell::new(0));
     let steps = seen.clone();
-    town.kernel.watch(move |state, op| {
+    fixture.kernel.watch(move |state, op| {
         let Landing::At(all) = state.services.landing(frontend("10.96.0.1:80")) else {
             panic!("behind {op:?}: {:?}", state.services.landing(frontend("10.96.0.1:80")))
         };
@@ -80,27 +81,27 @@ fn no_packet_finds_nobody_while_all_backends_are_replaced() {
     });
     // Each write in turn is cut in two, and tried again.
     for nth in 0..8 {
-        town.announce(&[slices(2 + nth % 2)]);
-        town.fate.at(nth as usize % 4, crate::testing::Turn::Half);
-        town.settle();
-        town.wait(40);
+        fixture.announce(&[slices(2 + nth % 2)]);
+        fixture.fate.at(nth as usize % 4, crate::testing::Turn::Half);
+        fixture.settle();
+        fixture.wait(40);
     }
     assert!(seen.get() > 24, "{} steps were seen", seen.get());
-    let Landing::At(all) = town.landing("10.96.0.1:80") else { panic!("nobody is there") };
+    let Landing::At(all) = fixture.landing("10.96.0.1:80") else { panic!("nobody is there") };
     assert!(all.iter().all(|it| it.to_string().starts_with("10.3.")));
-    assert_eq!(town.maps().backends.len(), 1000);
+    assert_eq!(fixture.maps().backends.len(), 1000);
 }
 
 #[test]
 fn a_change_of_one_backend_writes_no_more_than_that() {
-    let town = Town::new();
+    let fixture = Fixture::new();
     let members: Vec<String> = (1..=50).map(|n| format!("10.0.0.{n}")).collect();
     let mut members: Vec<&str> = members.iter().map(String::as_str).collect();
-    town.tell(&[service("web", "10.96.0.1"), slice("web-a", "web", &members)]);
-    let before = town.kernel.writes().len();
+    fixture.tell(&[service("web", "10.96.0.1"), slice("web-a", "web", &members)]);
+    let before = fixture.kernel.writes().len();
     members[20] = "10.0.1.1";
-    town.tell(&[slice("web-a", "web", &members)]);
-    let rows: usize = town
+    fixture.tell(&[slice("web-a", "web", &members)]);
+    let rows: usize = fixture
         .writes_since(before)
         .iter()
         .map(|op| match op {
@@ -111,15 +112,15 @@ fn a_change_of_one_backend_writes_no_more_than_that() {
         })
         .sum();
     assert_eq!(rows, 5, "a backend, whose it is, a slot, and both of one that goes");
-    let before = town.kernel.writes().len();
-    town.tell(&[slice("web-a", "web", &members), service("web", "10.96.0.1")]);
-    assert_eq!(town.writes_since(before), [], "nothing is new");
+    let before = fixture.kernel.writes().len();
+    fixture.tell(&[slice("web-a", "web", &members), service("web", "10.96.0.1")]);
+    assert_eq!(fixture.writes_since(before), [], "nothing is new");
 }
 
 #[test]
 fn ports_of_nodes_and_balancers_have_a_frontend_for_each_side_where_they_differ() {
-    let town = Town::told_by(&[ServiceSource::Cluster, ServiceSource::Node]);
-    town.host_addresses(&["192.0.2.7", "2001:db8::7"]);
+    let fixture = Fixture::told_by(&[ServiceSource::Cluster, ServiceSource::Node]);
+    fixture.host_addresses(&["192.0.2.7", "2001:db8::7"]);
     let mut web = service("web", "10.96.0.1");
     web["spec"]["type"] = json!("LoadBalancer");
     web["spec"]["externalIPs"] = json!(["198.51.100.1"]);
@@ -129,16 +130,16 @@ fn ports_of_nodes_and_balancers_have_a_frontend_for_each_side_where_they_differ(
     web["spec"]["sessionAffinity"] = json!("ClientIP");
     web["status"] =
         json!({"loadBalancer": {"ingress": [{"ip": "198.51.100.2"}, {"hostname": "x"}]}});
-    town.tell(&[web.clone(), slice("web-a", "web", &["10.0.0.1@here", "10.0.0.2"])]);
+    fixture.tell(&[web.clone(), slice("web-a", "web", &["10.0.0.1@here", "10.0.0.2"])]);
     let (here, all) = (at(&["10.0.0.1:8080"]), at(&["10.0.0.1:8080", "10.0.0.2:8080"]));
-    assert_eq!(town.landing("10.96.0.1:80"), all);
+    assert_eq!(fixture.landing("10.96.0.1:80"), all);
     for outside in ["192.0.2.7:30080", "198.51.100.1:80", "198.51.100.2:80"] {
-        assert_eq!(town.landing(outside), here, "{outside}");
-        assert_eq!(town.landing(&format!("{outside}/i")), all, "{outside} from inside");
+        assert_eq!(fixture.landing(outside), here, "{outside}");
+        assert_eq!(fixture.landing(&format!("{outside}/i")), all, "{outside} from inside");
     }
     // The service has no IPv6.
-    assert_eq!(town.landing("[2001:db8::7]:30080"), Landing::NoService);
-    let list = town.list();
+    assert_eq!(fixture.landing("[2001:db8::7]:30080"), Landing::NoService);
+    let list = fixture.list();
     let of = |at: &str| list.iter().find(|it| it.frontend == frontend(at)).unwrap();
     let balancer = of("198.51.100.2:80");
     use service_flags as f;
@@ -150,16 +151,16 @@ fn ports_of_nodes_and_balancers_have_a_frontend_for_each_side_where_they_differ(
         | f::SOURCE_RANGE;
     assert_eq!((balancer.flags, balancer.affinity, balancer.realised), (flags, 10_800, true));
     assert_eq!(of("10.96.0.1:80").flags, f::AFFINITY);
-    let maps = town.maps();
+    let maps = fixture.maps();
     assert!(maps.ranges.contains(&(balancer.id, "203.0.113.0/24".parse().unwrap())));
     let table = &maps.maglev[&(balancer.id, true)];
     assert_eq!(table.iter().map(|(_, at)| *at).collect::<Vec<_>>(), [place("10.0.0.1:8080")]);
     // An address goes, and all that leads to it.
-    town.host_addresses(&["192.0.2.8"]);
-    assert_eq!(town.landing("192.0.2.7:30080"), Landing::NoService);
-    assert_eq!(town.landing("192.0.2.8:30080"), here);
-    town.tell(&[gone(web), gone(slice("web-a", "web", &[]))]);
-    let maps = town.maps();
+    fixture.host_addresses(&["192.0.2.8"]);
+    assert_eq!(fixture.landing("192.0.2.7:30080"), Landing::NoService);
+    assert_eq!(fixture.landing("192.0.2.8:30080"), here);
+    fixture.tell(&[gone(web), gone(slice("web-a", "web", &[]))]);
+    let maps = fixture.maps();
     assert!(
         maps.slots.is_empty()
             && maps.affinity.is_empty()
@@ -170,11 +171,11 @@ fn ports_of_nodes_and_balancers_have_a_frontend_for_each_side_where_they_differ(
 
 #[test]
 fn no_packet_from_inside_meets_a_frontend_whose_other_half_is_missing() {
-    let town = Town::told_by(&[ServiceSource::Cluster, ServiceSource::Node]);
-    town.host_addresses(&["192.0.2.7"]);
+    let fixture = Fixture::told_by(&[ServiceSource::Cluster, ServiceSource::Node]);
+    fixture.host_addresses(&["192.0.2.7"]);
     let mut web = service("web", "10.96.0.1");
     web["spec"]["externalIPs"] = json!(["198.51.100.1"]);
-    town.tell(&[web.clone(), slice("web-a", "web", &["10.0.0.1@here"])]);
+    fixture.tell(&[web.clone(), slice("web-a", "web", &["10.0.0.1@here"])]);
     let halves = |before: usize| {
         let firsts = |ops: Vec<KernelOp>| {
             ops.into_iter().flat_map(|op| match op {
@@ -191,44 +192,44 @@ fn no_packet_from_inside_meets_a_frontend_whose_other_half_is_missing() {
             let is_it = slot == 0 && at.at == place("198.51.100.1:80");
             is_it.then_some((what, at.scope))
         };
-        firsts(town.writes_since(before)).filter_map(of_halves).collect::<Vec<_>>()
+        firsts(fixture.writes_since(before)).filter_map(of_halves).collect::<Vec<_>>()
     };
-    let before = town.kernel.writes().len();
+    let before = fixture.kernel.writes().len();
     web["spec"]["externalTrafficPolicy"] = json!("Local");
-    town.tell(&[web.clone()]);
+    fixture.tell(&[web.clone()]);
     let [inside, outside] = [LookupScope::Internal, LookupScope::External];
     assert_eq!(halves(before), [("put", inside), ("put", outside)]);
-    let before = town.kernel.writes().len();
+    let before = fixture.kernel.writes().len();
     web["spec"]["externalTrafficPolicy"] = json!("Cluster");
-    town.tell(&[web.clone()]);
+    fixture.tell(&[web.clone()]);
     assert_eq!(halves(before), [("put", outside), ("delete", inside)]);
     web["spec"]["externalTrafficPolicy"] = json!("Local");
-    town.tell(&[web.clone()]);
-    let before = town.kernel.writes().len();
-    town.tell(&[gone(web)]);
+    fixture.tell(&[web.clone()]);
+    let before = fixture.kernel.writes().len();
+    fixture.tell(&[gone(web)]);
     assert_eq!(halves(before), [("delete", outside), ("delete", inside)]);
 }
 
 #[test]
 fn clients_of_a_zone_stay_in_it_if_everyone_says_for_whom_he_is() {
-    let town = Town::new();
+    let fixture = Fixture::new();
     let node = json!({
         "apiVersion": "v1", "kind": "Node",
         "metadata": {"namespace": "", "name": "here", "labels": {"topology.kubernetes.io/zone": "z1"}},
     });
-    town.tell(&[node]);
+    fixture.tell(&[node]);
     let mut slice = slice("web-a", "web", &["10.0.0.1", "10.0.0.2"]);
     let hints = |zone: &str| json!({"forZones": [{"name": zone}]});
     slice["endpoints"][0]["hints"] = hints("z1");
-    town.tell(&[service("web", "10.96.0.1"), slice.clone()]);
-    assert_eq!(town.landing("10.96.0.1:80"), at(&["10.0.0.1:8080", "10.0.0.2:8080"]));
+    fixture.tell(&[service("web", "10.96.0.1"), slice.clone()]);
+    assert_eq!(fixture.landing("10.96.0.1:80"), at(&["10.0.0.1:8080", "10.0.0.2:8080"]));
     slice["endpoints"][1]["hints"] = hints("z2");
-    town.tell(&[slice.clone()]);
-    assert_eq!(town.landing("10.96.0.1:80"), at(&["10.0.0.1:8080"]));
+    fixture.tell(&[slice.clone()]);
+    assert_eq!(fixture.landing("10.96.0.1:80"), at(&["10.0.0.1:8080"]));
     slice["endpoints"][0]["hints"] = hints("z3");
-    town.tell(&[slice]);
+    fixture.tell(&[slice]);
     assert_eq!(
-        town.landing("10.96.0.1:80"),
+        fixture.landing("10.96.0.1:80"),
         at(&["10.0.0.1:8080", "10.0.0.2:8080"]),
         "nobody is for z1"
     );
@@ -236,12 +237,12 @@ fn clients_of_a_zone_stay_in_it_if_everyone_says_for_whom_he_is() {
 
 #[test]
 fn clients_of_a_node_stay_on_it_if_everyone_says_for_whom_he_is() {
-    let town = Town::new();
+    let fixture = Fixture::new();
     let node = json!({
         "apiVersion": "v1", "kind": "Node",
         "metadata": {"namespace": "", "name": "here", "labels": {"topology.kubernetes.io/zone": "z1"}},
     });
-    town.tell(&[node, service("web", "10.96.0.1")]);
+    fixture.tell(&[node, service("web", "10.96.0.1")]);
     let all = ["10.0.0.1", "10.0.0.2", "10.0.0.3"];
     let mut slice = slice("web-a", "web", &all);
     for (nodes, landing) in [
@@ -256,16 +257,16 @@ fn clients_of_a_node_stay_on_it_if_everyone_says_for_whom_he_is() {
                 slice["endpoints"][at]["hints"]["forNodes"] = json!([{"name": node}]);
             }
         }
-        town.tell(std::slice::from_ref(&slice));
+        fixture.tell(std::slice::from_ref(&slice));
         let landing: Vec<_> = landing.iter().map(|to| format!("{to}:8080")).collect();
         let landing: Vec<_> = landing.iter().map(String::as_str).collect();
-        assert_eq!(town.landing("10.96.0.1:80"), at(&landing), "{nodes:?}");
+        assert_eq!(fixture.landing("10.96.0.1:80"), at(&landing), "{nodes:?}");
     }
 }
 
 #[test]
 fn two_families_and_three_protocols() {
-    let town = Town::new();
+    let fixture = Fixture::new();
     let mut dns = service("dns", "10.96.0.10");
     dns["spec"]["clusterIPs"] = json!(["10.96.0.10", "fd00:96::a"]);
     dns["spec"]["ports"] = json!([
@@ -280,9 +281,9 @@ fn two_families_and_three_protocols() {
     six["ports"] = ports.clone();
     let mut four = slice("dns-4", "dns", &["10.0.0.1"]);
     four["ports"] = ports;
-    town.tell(&[dns, six, four]);
-    let list = town.list();
-    let told: Vec<String> = list
+    fixture.tell(&[dns, six, four]);
+    let list = fixture.list();
+    let reported: Vec<String> = list
         .iter()
         .map(|it| {
             format!(
@@ -293,7 +294,7 @@ fn two_families_and_three_protocols() {
         })
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             r#"10.96.0.10:53/TCP ["10.0.0.1:5354/TCP"]"#,
             r#"10.96.0.10:53/UDP ["10.0.0.1:5353/UDP"]"#,
@@ -307,17 +308,17 @@ fn two_families_and_three_protocols() {
 
 #[test]
 fn who_ends_sockets_hears_when_backends_are_gone_from_the_kernel() {
-    let mut town = Town::new();
-    assert_eq!(town.gone.get(), 0, "nobody knows yet who is named");
+    let mut fixture = Fixture::new();
+    assert_eq!(fixture.gone.get(), 0, "nobody knows yet who is named");
     let all = [service("web", "10.96.0.1"), slice("web-1", "web", &["10.0.0.1", "10.0.0.2"])];
-    town.tell(&all);
-    assert_eq!(town.gone.get(), 1, "the life before may have removed some");
-    town.tell(&[slice("web-1", "web", &["10.0.0.1", "10.0.0.2", "10.0.0.3"])]);
-    assert_eq!(town.gone.get(), 1);
-    town.tell(&[slice("web-1", "web", &["10.0.0.3"])]);
-    assert_eq!(town.gone.get(), 2);
-    town.restart();
-    assert_eq!(town.gone.get(), 2);
-    town.tell(&[gone(all[0].clone()), gone(all[1].clone())]);
-    assert!(town.gone.get() > 2);
+    fixture.tell(&all);
+    assert_eq!(fixture.gone.get(), 1, "the life before may have removed some");
+    fixture.tell(&[slice("web-1", "web", &["10.0.0.1", "10.0.0.2", "10.0.0.3"])]);
+    assert_eq!(fixture.gone.get(), 1);
+    fixture.tell(&[slice("web-1", "web", &["10.0.0.3"])]);
+    assert_eq!(fixture.gone.get(), 2);
+    fixture.restart();
+    assert_eq!(fixture.gone.get(), 2);
+    fixture.tell(&[gone(all[0].clone()), gone(all[1].clone())]);
+    assert!(fixture.gone.get() > 2);
 }

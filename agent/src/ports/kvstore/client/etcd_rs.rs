@@ -110,7 +110,7 @@ pub struct Watch {
 
 impl Watching for Watch {
     async fn next(&mut self) -> Result<WatchEvent, EtcdError> {
-        let told = match self.stream.inbound().await {
+        let reported = match self.stream.inbound().await {
             WatchInbound::Ready(response) => {
                 event(header(&response.header), response.events.into_iter().map(written))
             }
@@ -125,10 +125,10 @@ impl Watching for Watch {
                 };
             }
         };
-        if let WatchEvent::Changed { revision, .. } = told {
+        if let WatchEvent::Changed { revision, .. } = reported {
             self.next = Revision(revision.0 + 1);
         }
-        Ok(told)
+        Ok(reported)
     }
 
     /// There is no way to ask the watch itself: the same server's other answers stand for it, and

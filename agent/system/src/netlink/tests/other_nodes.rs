@@ -37,7 +37,7 @@ fn devices_are_ours_from_the_moment_they_are_made() {
         assert_eq!(socket.device("cilium_vxlan").unwrap(), None);
         let ifindex = overlay(socket);
         let found = device(socket, "cilium_vxlan");
-        let wanted = Device {
+        let expected = Device {
             ifindex,
             ours: true,
             kind: "vxlan".into(),
@@ -46,7 +46,7 @@ fn devices_are_ours_from_the_moment_they_are_made() {
             port: 8472,
             external: true,
         };
-        assert_eq!(found, wanted);
+        assert_eq!(found, expected);
         assert_eq!(socket.link_by_index(ifindex).unwrap().unwrap().mac, MAC);
 
         socket.create_pair(["cilium_host", "cilium_net"], 1400, [MAC, PEER_MAC]).unwrap();
@@ -83,13 +83,13 @@ fn routes_to_other_nodes_are_read_as_they_were_put() {
         for (prefix, hop) in all {
             socket.put_node_route(prefix, hop, false).unwrap();
         }
-        let wanted = NodeRoutes { hops: all.into(), odd: Default::default() };
-        assert_eq!(socket.node_routes().unwrap(), wanted);
+        let expected = NodeRoutes { hops: all.into(), odd: Default::default() };
+        assert_eq!(socket.node_routes().unwrap(), expected);
         // None of them is an endpoint's, and no endpoint's is one of them.
         assert!(socket.routes().unwrap().is_empty());
         socket.put_route("10.1.0.9".parse().unwrap(), eth).unwrap();
         assert_eq!(socket.routes().unwrap().len(), 1);
-        assert_eq!(socket.node_routes().unwrap(), wanted);
+        assert_eq!(socket.node_routes().unwrap(), expected);
         // From a tunnel to a neighbour and back, at one stroke.
         for (prefix, hop) in [
             (net("10.2.0.0/24"), direct("192.0.2.2", eth)),

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::town::{addresses, endpoint, identity, labels, labels_of, make, mapped, peers, town};
+use super::fixture::{
+    addresses, endpoint, fixture, identity, labels, labels_of, make, mapped, peers,
+};
 use crate::testing::allow_from;
 
 #[test]
 fn addresses_of_other_nodes_are_in_force_once_policies_know_their_identity() {
-    let (world, cluster) = town();
+    let (world, cluster) = fixture();
     make(&world, &cluster, 1, "web");
     let policy = json!({ "fromEndpoints": [{ "matchLabels": { "app": "db" } }] });
     cluster.apply(allow_from("web", policy));
@@ -35,7 +37,7 @@ fn addresses_of_other_nodes_are_in_force_once_policies_know_their_identity() {
 
 #[test]
 fn rubbish_costs_its_own_object() {
-    let (world, cluster) = town();
+    let (world, cluster) = fixture();
     cluster.apply(identity(300, json!(null)));
     cluster.apply(identity(301, json!({ "k8s:app": 7 })));
     cluster.apply(identity(70_000, labels("web")));

@@ -4,9 +4,9 @@ use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::json;
 
-use super::town::{
-    addresses, allocator, cluster, endpoint, identity, labels, labels_of, make, mapped, node,
-    peers, town,
+use super::fixture::{
+    addresses, allocator, cluster, endpoint, fixture, identity, labels, labels_of, make, mapped,
+    node, peers,
 };
 use crate::{
     endpoints::supervisor::Target,
@@ -23,7 +23,7 @@ fn run(worlds: &[&World]) {
 
 #[test]
 fn a_new_set_of_labels_becomes_an_object_as_cilium_makes_it() {
-    let (world, cluster) = town();
+    let (world, cluster) = fixture();
     let id = make(&world, &cluster, 1, "web");
     let object = cluster.object("CiliumIdentity", "", &id.to_string()).unwrap();
     assert_eq!(object["security-labels"], labels("web"));
@@ -43,7 +43,7 @@ fn a_new_set_of_labels_becomes_an_object_as_cilium_makes_it() {
 
 #[test]
 fn labels_that_have_a_number_keep_it_and_of_several_the_lowest() {
-    let (world, cluster) = town();
+    let (world, cluster) = fixture();
     for id in [4343, 4242, 5000] {
         cluster.apply(identity(id, labels("web")));
     }
@@ -97,10 +97,10 @@ fn two_nodes_share_numbers_and_addresses() {
 #[test]
 fn a_number_that_somebody_took_meanwhile_is_theirs() {
     // The number that is drawn for these labels.
-    let (world, other) = town();
+    let (world, other) = fixture();
     let drawn = make(&world, &other, 1, "web");
     for (theirs, ours) in [(labels("web"), true), (labels("db"), false), (json!({}), false)] {
-        let (world, cluster) = town();
+        let (world, cluster) = fixture();
         cluster.apply(pod(1, "web"));
         world.settle();
         // Its watches hear nothing from now on; what is asked anew is answered.
@@ -116,7 +116,7 @@ fn a_number_that_somebody_took_meanwhile_is_theirs() {
 
 #[test]
 fn a_number_in_use_that_was_deleted_or_marked_comes_back() {
-    let (world, cluster) = town();
+    let (world, cluster) = fixture();
     let id = make(&world, &cluster, 1, "web");
     let name = id.to_string();
     cluster.delete(&cluster.object("CiliumIdentity", "", &name).unwrap());
@@ -135,7 +135,7 @@ fn a_number_in_use_that_was_deleted_or_marked_comes_back() {
     cluster.delete(&object);
     world.advance(Duration::from_secs(5));
     assert_eq!(labels_of(&cluster, id), None);
-    // Until the labels are wanted again.
+    // Until the labels are desired again.
     assert_eq!(make(&world, &cluster, 2, "web"), id);
     assert_eq!(labels_of(&cluster, id), Some(labels("web")));
     world.audit();
@@ -167,7 +167,7 @@ fn endpoints_leave_a_number_that_means_something_else_in_the_cluster() {
 
 #[test]
 fn two_numbers_for_one_set_of_labels_are_both_good() {
-    let (mut world, cluster) = town();
+    let (mut world, cluster) = fixture();
     let id = make(&world, &cluster, 1, "web");
     let policy = json!({ "fromEndpoints": [{ "matchLabels": { "app": "web" } }] });
     cluster.apply(allow_from("web", policy));

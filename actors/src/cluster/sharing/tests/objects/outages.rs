@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::town::{
-    addresses, allocator, cluster, endpoint, identity, labels, labels_of, make, mapped, node,
-    peers, town, waits,
+use super::fixture::{
+    addresses, allocator, cluster, endpoint, fixture, identity, labels, labels_of, make, mapped,
+    node, peers, waits,
 };
 use crate::{
     ports::ClusterError,
@@ -17,7 +17,7 @@ const DEFINITION: &str = "ciliumidentities.cilium.io";
 
 #[test]
 fn a_restart_without_the_server_forgets_nothing_and_one_with_it_writes_nothing() {
-    let (mut world, cluster) = town();
+    let (mut world, cluster) = fixture();
     let policy = json!({ "fromEndpoints": [{ "matchLabels": { "app": "db" } }] });
     cluster.apply(allow_from("web", policy));
     cluster.apply(identity(4000, labels("db")));
@@ -46,7 +46,7 @@ fn a_restart_without_the_server_forgets_nothing_and_one_with_it_writes_nothing()
 
 #[test]
 fn a_number_that_went_while_nobody_listened_is_made_again() {
-    let (mut world, cluster) = town();
+    let (mut world, cluster) = fixture();
     let id = make(&world, &cluster, 1, "web");
     world.crash();
     cluster.delete(&identity(id.0, labels("web")));
@@ -95,7 +95,7 @@ fn a_definition_that_is_missing_is_waited_for_and_holds_up_no_restore() {
 
 #[test]
 fn a_server_that_does_not_take_an_identity_is_asked_again_and_everyone_sees_why() {
-    let (world, cluster) = town();
+    let (world, cluster) = fixture();
     let forbidden = ClusterError::Refused("ciliumidentities is forbidden".to_owned());
     cluster.fail_writes("CiliumIdentity", Some(forbidden));
     cluster.apply(pod(1, "web"));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::town::{cluster, endpoint, identity, labels, make, mapped, node, town};
+use super::fixture::{cluster, endpoint, fixture, identity, labels, make, mapped, node};
 use crate::{
     model::{Direction, IdentityId},
     policy::rules::lookup,
@@ -25,7 +25,7 @@ fn reaches(world: &World) -> [bool; 2] {
 
 #[test]
 fn names_follow_the_objects_and_outlive_a_restart_without_the_server() {
-    let (mut world, cluster) = town();
+    let (mut world, cluster) = fixture();
     cluster.apply(to_http("web", "db"));
     cluster.apply(identity(4000, labels("db")));
     cluster.apply(with_http(80));

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::json;
 
-use super::town::{address, allocator, identity, labels, make, mapped, peers, town};
+use super::fixture::{address, allocator, fixture, identity, labels, make, mapped, peers};
 use crate::{
     cluster::kvstore::{ADDRESSES, IDENTITIES, IDENTITY_LOCKS, IDENTITY_USERS},
     model::IdentityId,
@@ -17,7 +17,7 @@ fn user(app: &str, node: &str) -> String {
 
 #[test]
 fn a_new_set_of_labels_gets_a_number_that_the_cluster_knows() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     world.boot();
     let id = make(&mut world, 1, "web");
     assert_eq!(store.get(&format!("{IDENTITIES}{id}")), Some(labels("web")));
@@ -28,7 +28,7 @@ fn a_new_set_of_labels_gets_a_number_that_the_cluster_knows() {
 
 #[test]
 fn labels_that_have_a_number_keep_it() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     identity(&store, 4242, &labels("web"));
     world.boot();
     assert_eq!(make(&mut world, 1, "web"), IdentityId(4242));
@@ -45,7 +45,7 @@ fn labels_that_have_a_number_keep_it() {
 
 #[test]
 fn while_an_agent_of_cilium_chooses_nobody_else_does() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     world.boot();
     let lock = format!("{IDENTITY_LOCKS}{}/694d", labels("web"));
     store.put(&lock, "");
@@ -62,7 +62,7 @@ fn while_an_agent_of_cilium_chooses_nobody_else_does() {
 
 #[test]
 fn without_the_store_known_pods_come_back_and_new_ones_wait_and_say_why() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     world.boot();
     let id = make(&mut world, 1, "web");
     world.crash();
@@ -92,7 +92,7 @@ fn without_the_store_known_pods_come_back_and_new_ones_wait_and_say_why() {
 
 #[test]
 fn a_number_in_use_that_the_operator_removed_is_written_again() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     world.boot();
     let id = make(&mut world, 1, "web");
     store.delete(&format!("{IDENTITIES}{id}"));
@@ -102,7 +102,7 @@ fn a_number_in_use_that_the_operator_removed_is_written_again() {
 
 #[test]
 fn a_number_stays_although_another_node_gave_the_same_labels_one_too() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     world.boot();
     let id = make(&mut world, 1, "web");
     assert_ne!(id, IdentityId(300));
@@ -123,7 +123,7 @@ fn a_number_stays_although_another_node_gave_the_same_labels_one_too() {
 
 #[test]
 fn endpoints_leave_a_number_that_means_something_else_in_the_cluster() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     // The run before numbered by itself.
     world.kvstore = None;
     world.boot();

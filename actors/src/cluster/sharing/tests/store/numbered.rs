@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::town::{address, identity, labels, make, mapped, town};
+use super::fixture::{address, fixture, identity, labels, make, mapped};
 use crate::{
     cluster::kvstore::{ADDRESSES, IDENTITIES},
     model::{ClusterId, IdentityId},
@@ -21,7 +21,7 @@ fn announced(world: &World) -> Value {
 
 #[test]
 fn identities_have_numbers_of_their_cluster() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     world.settings.kvstore.cluster_id = CLUSTER;
     // What the cluster has for these labels is taken, but not the number of another cluster.
     identity(&store, 300, &labels("web"));
@@ -43,7 +43,7 @@ fn identities_have_numbers_of_their_cluster() {
 
 #[test]
 fn a_cluster_that_gets_a_number_leaves_those_it_had() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     world.boot();
     let before = make(&mut world, 1, "web");
     assert!(ClusterId(0).hands_out(before));

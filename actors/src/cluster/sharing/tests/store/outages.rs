@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::town::{address, addresses, identity, labels, make, mapped, peers, session, town};
+use super::fixture::{address, addresses, fixture, identity, labels, make, mapped, peers, session};
 use crate::{
     cluster::kvstore::ADDRESSES,
     testing::{KvLink, allow_from},
@@ -18,7 +18,7 @@ fn policy() -> serde_json::Value {
 
 #[test]
 fn a_restart_without_the_store_forgets_nothing_of_the_cluster() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     identity(&store, 300, &labels("client"));
     address(&store, "10.0.9.1", 300);
     address(&store, "10.0.9.2", 300);
@@ -51,7 +51,7 @@ fn a_restart_without_the_store_forgets_nothing_of_the_cluster() {
 
 #[test]
 fn a_watch_that_falls_silent_is_noticed_and_goes_on_where_it_was() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     world.boot();
     store.set_link(KvLink::Silent);
     identity(&store, 300, &labels("client"));
@@ -70,7 +70,7 @@ fn a_watch_that_falls_silent_is_noticed_and_goes_on_where_it_was() {
 
 #[test]
 fn a_store_that_forgot_what_came_since_is_listed_again() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     identity(&store, 300, &labels("client"));
     address(&store, "10.0.9.1", 300);
     address(&store, "10.0.9.2", 300);
@@ -88,7 +88,7 @@ fn a_store_that_forgot_what_came_since_is_listed_again() {
 
 #[test]
 fn a_lease_that_ran_out_is_granted_anew_and_everything_announced_again() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     world.boot();
     make(&mut world, 1, "web");
     let before = store.keys("");
@@ -110,7 +110,7 @@ fn a_lease_that_ran_out_is_granted_anew_and_everything_announced_again() {
 
 #[test]
 fn crashes_of_its_actors_lose_nothing() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     identity(&store, 300, &labels("client"));
     address(&store, "10.0.9.1", 300);
     world.boot();

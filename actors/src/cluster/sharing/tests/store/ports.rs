@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use proptest::{collection::vec, prelude::*, sample::select};
 use serde_json::json;
 
-use super::town::{address, identity, labels, make, mapped, town};
+use super::fixture::{address, fixture, identity, labels, make, mapped};
 use crate::{
     cluster::kvstore::ADDRESSES,
     endpoints::supervisor::Target,
@@ -37,7 +37,7 @@ fn reached(world: &World, id: u32) -> Vec<u16> {
 
 /// A node whose pod `web` may reach clients at `http`, and two clients' identities.
 fn node() -> (World, MemoryKvStore) {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     identity(&store, 300, &labels("client"));
     identity(&store, 301, &labels("client").replace("=client;", "=client;k8s:tier=x;"));
     world.boot();
@@ -101,7 +101,7 @@ fn a_pod_of_this_node_counts_once_and_while_it_is_here() {
 /// Names of pods whose number needs nobody to hand it out, as kube-dns, are known too.
 #[test]
 fn numbers_that_are_in_no_table_have_names_across_a_restart() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     world.boot();
     let mut policy = to_http("web", "client");
     policy["spec"]["egress"][0]["toEndpoints"] = json!([{
@@ -192,10 +192,10 @@ fn keeps(state: &KernelState, before: &Truth, after: &Truth) -> Result<(), Strin
 fn means(world: &World, truth: &Truth) -> Result<(), TestCaseError> {
     for id in [300, 301] {
         let theirs = truth.values().filter(|(of, _)| *of == id).flat_map(|(_, ports)| ports);
-        let mut wanted: Vec<u16> = theirs.copied().collect();
-        wanted.sort_unstable();
-        wanted.dedup();
-        prop_assert_eq!(reached(world, id), wanted, "{} of {:?}", id, truth);
+        let mut expected: Vec<u16> = theirs.copied().collect();
+        expected.sort_unstable();
+        expected.dedup();
+        prop_assert_eq!(reached(world, id), expected, "{} of {:?}", id, truth);
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::town::{address, identity, labels, make, mapped, peers, session, town};
+use super::fixture::{address, fixture, identity, labels, make, mapped, peers, session};
 use crate::{
     cluster::kvstore::{ADDRESSES, IDENTITIES, IDENTITY_USERS, NODES, WatcherMsg, WatcherView},
     testing::{KvLink, MemoryKvStore, World, allow_from},
@@ -31,7 +31,7 @@ fn own(store: &MemoryKvStore) -> Vec<(String, String)> {
 
 #[test]
 fn a_store_that_was_restored_is_listed_again_and_told_anew() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     identity(&store, 300, &labels("client"));
     address(&store, "10.0.9.1", 300);
     address(&store, "10.0.9.2", 300);
@@ -72,7 +72,7 @@ fn a_store_that_was_restored_is_listed_again_and_told_anew() {
 
 #[test]
 fn another_store_behind_the_address_is_taken_as_it_is() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     identity(&store, 300, &labels("client"));
     address(&store, "10.0.9.1", 300);
     world.boot();
@@ -96,7 +96,7 @@ fn another_store_behind_the_address_is_taken_as_it_is() {
 
 #[test]
 fn nothing_goes_before_a_restored_store_was_read_whole() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     identity(&store, 300, &labels("client"));
     for last in 1..9 {
         address(&store, &format!("10.0.9.{last}"), 300);
@@ -119,7 +119,7 @@ fn nothing_goes_before_a_restored_store_was_read_whole() {
 
 #[test]
 fn what_somebody_deletes_of_this_node_comes_back_at_once() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     world.boot();
     make(&mut world, 1, "web");
     make(&mut world, 2, "db");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::town::{address, addresses, identity, labels, make, mapped, peers, session, town};
+use super::fixture::{address, addresses, fixture, identity, labels, make, mapped, peers, session};
 use crate::{
     cluster::kvstore::{ADDRESSES, IDENTITIES, IDENTITY_USERS},
     endpoints::supervisor::Target,
@@ -15,7 +15,7 @@ use crate::{
 
 #[test]
 fn addresses_of_other_nodes_are_in_force_once_policies_know_their_identity() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     identity(&store, 300, &labels("client"));
     address(&store, "10.0.9.1", 300);
     world.boot();
@@ -49,7 +49,7 @@ fn addresses_of_other_nodes_are_in_force_once_policies_know_their_identity() {
 #[test]
 fn policies_forget_an_identity_when_the_kernel_has_it_no_more() {
     for gone in [false, true] {
-        let (mut world, store) = town();
+        let (mut world, store) = fixture();
         identity(&store, 300, &labels("client"));
         identity(&store, 301, &labels("other"));
         address(&store, "10.0.9.1", 300);
@@ -80,7 +80,7 @@ fn policies_forget_an_identity_when_the_kernel_has_it_no_more() {
 
 #[test]
 fn an_address_that_comes_back_while_it_cannot_go_stays() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     identity(&store, 300, &labels("client"));
     address(&store, "10.0.9.1", 300);
     world.boot();
@@ -98,21 +98,21 @@ fn an_address_that_comes_back_while_it_cannot_go_stays() {
 
 #[test]
 fn this_node_s_endpoints_are_announced_as_cilium_does() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     world.boot();
     let id = make(&mut world, 1, "web");
     let number = world.list()[0].id;
-    let wanted = format!(
+    let expected = format!(
         r#"{{"IP":"10.0.0.1","Mask":null,"HostIP":"192.0.2.1","ID":{id},"Key":0,"Metadata":"cilium-global:default:here:{number}","K8sNamespace":"ns","K8sPodName":"pod-1"}}"#
     );
-    assert_eq!(store.get(&format!("{ADDRESSES}10.0.0.1")), Some(wanted.clone()));
+    assert_eq!(store.get(&format!("{ADDRESSES}10.0.0.1")), Some(expected.clone()));
     assert!(store.get(&format!("{ADDRESSES}fd00::1")).is_some());
     // Beside these the node itself.
     assert_eq!(session(&world).written, 4);
     // One that somebody else deletes comes back.
     store.delete(&format!("{ADDRESSES}10.0.0.1"));
     world.settle();
-    assert_eq!(store.get(&format!("{ADDRESSES}10.0.0.1")), Some(wanted));
+    assert_eq!(store.get(&format!("{ADDRESSES}10.0.0.1")), Some(expected));
     // One that somebody else has by now is left to them when the endpoint goes.
     address(&store, "fd00::1", 777);
     world.settle();
@@ -124,7 +124,7 @@ fn this_node_s_endpoints_are_announced_as_cilium_does() {
 
 #[test]
 fn rubbish_in_the_store_costs_its_own_key() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     identity(&store, 300, &labels("client"));
     address(&store, "10.0.9.1", 300);
     for (key, value) in [
@@ -147,7 +147,7 @@ fn rubbish_in_the_store_costs_its_own_key() {
 
 #[test]
 fn a_local_endpoint_s_word_on_its_address_counts_more() {
-    let (mut world, store) = town();
+    let (mut world, store) = fixture();
     world.boot();
     let id = make(&mut world, 1, "web");
     identity(&store, 400, &labels("client"));

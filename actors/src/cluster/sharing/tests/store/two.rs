@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::town::{make, mapped, town};
+use super::fixture::{fixture, make, mapped};
 use crate::{
     endpoints::supervisor::Target,
     testing::{MemoryKvStore, World, pod, spec},
 };
 
-/// Another node beside the one of the town, with addresses of its own.
+/// Another node beside the one of the fixture, with addresses of its own.
 fn neighbour(store: &MemoryKvStore) -> World {
     let mut world = World::off();
     world.kvstore = Some(store.clone());
@@ -27,7 +27,7 @@ fn run(worlds: &[&World]) {
 
 #[test]
 fn two_nodes_share_numbers_and_addresses() {
-    let (mut here, store) = town();
+    let (mut here, store) = fixture();
     let mut there = neighbour(&store);
     here.boot();
     there.boot();

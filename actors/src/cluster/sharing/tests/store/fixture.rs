@@ -21,7 +21,7 @@ pub(crate) fn labels(app: &str) -> String {
 }
 
 /// A node with an agent and a store.
-pub(crate) fn town() -> (World, MemoryKvStore) {
+pub(crate) fn fixture() -> (World, MemoryKvStore) {
     let store = MemoryKvStore::default();
     let mut world = World::off();
     world.kvstore = Some(store.clone());

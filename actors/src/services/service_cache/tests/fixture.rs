@@ -22,7 +22,7 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The node, and the kernel that outlives its agents.
-pub(super) struct Town {
+pub(super) struct Fixture {
     pub(super) universe: Universe,
     pub(super) kernel: MemoryKernel,
     pub(super) fate: Fate,
@@ -36,7 +36,7 @@ pub(super) struct Town {
     pub(super) balancing: Balancing,
 }
 
-impl Town {
+impl Fixture {
     /// One that a cluster tells of services.
     pub(super) fn new() -> Self {
         Self::told_by(&[ServiceSource::Cluster])
@@ -49,9 +49,10 @@ impl Town {
         let (gone, listeners) = (Rc::default(), MemoryListeners::default());
         let balancing = Algorithm::Maglev.into();
         let (universe, services) = spawn(&kernel, &sources, balancing, &gone, &listeners);
-        let town = Self { universe, kernel, fate, services, gone, listeners, sources, balancing };
-        town.settle();
-        town
+        let fixture =
+            Self { universe, kernel, fate, services, gone, listeners, sources, balancing };
+        fixture.settle();
+        fixture
     }
 
     /// The agent dies where it is, and lives again.
@@ -144,9 +145,13 @@ impl Town {
     }
 
     /// Asks for a backend to be quarantined or not; the answer that it gets.
-    pub(super) fn quarantine(&self, at: &str, wanted: bool) -> Answer<Result<(), UnknownBackend>> {
+    pub(super) fn quarantine(
+        &self,
+        at: &str,
+        expected: bool,
+    ) -> Answer<Result<(), UnknownBackend>> {
         let backend = place(at);
-        let make = |reply| ServicesMsg::Quarantine { backend, wanted, reply };
+        let make = |reply| ServicesMsg::Quarantine { backend, desired: expected, reply };
         let answer = self.universe.host.ask(&self.services, PATIENCE, "test", make);
         self.settle();
         answer

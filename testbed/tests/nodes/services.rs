@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::Result;
 use volvox_testbed::{
-    lab::{self, Node, Pod, Town, objects},
+    lab::{self, Node, Pod, TestCluster, objects},
     traffic::{Kind, Plan, Stream, stop_clean},
 };
 
@@ -37,13 +37,13 @@ const GROUPS: [&[(Kind, &str)]; 2] =
     [&[(Kind::Udp, "UDP"), (Kind::Tcp, "TCP")], &[(Kind::Connect, "TCP")]];
 
 fn serve(flags: &[(&str, &str)]) -> Result<()> {
-    let mut town = Town::found(2, flags)?;
+    let mut cluster = TestCluster::found(2, flags)?;
     let (mut plans, mut objects, mut pairs) = (Vec::new(), Vec::new(), Vec::new());
     for ipv6 in [false, true] {
         for (nth, kinds) in GROUPS.into_iter().enumerate() {
             let mut pod = |number: u8, who: &str| -> Result<Pod> {
                 let name = format!("shop/{who}-{nth}-{}", u8::from(ipv6));
-                town.member(number).pod(&name, &[("app", who)])
+                cluster.member(number).pod(&name, &[("app", who)])
             };
             let (client, server) = (pod(1, "client")?, pod(2, "server")?);
             for (kind, transport) in kinds {
@@ -60,7 +60,7 @@ fn serve(flags: &[(&str, &str)]) -> Result<()> {
             pairs.push((client.netns.clone(), server.netns.clone(), server.address(ipv6)?));
         }
     }
-    for member in &mut town.members {
+    for member in &mut cluster.members {
         member.run(|node| {
             node.write_manifest("services.yaml", &objects::list(&objects))?;
             node.wait("services are not there", |node| Ok(node.served()?.len() == plans.len()))
@@ -70,14 +70,14 @@ fn serve(flags: &[(&str, &str)]) -> Result<()> {
     for (client, server, at) in &pairs {
         wait("from pod to pod", client, server, *at, true)?;
     }
-    town.wait_until_known()?;
+    cluster.wait_until_known()?;
     let streams: Vec<_> = plans.into_iter().map(Stream::start).collect::<Result<_>>()?;
     streams.iter().try_for_each(|stream| stream.wait_for_answers(20))?;
     for number in [1, 2, 1, 2] {
-        town.member(number).run(Node::kill_agent)?;
+        cluster.member(number).run(Node::kill_agent)?;
         thread::sleep(Duration::from_millis(200));
-        town.member(number).run(Node::start_agent)?;
-        town.wait_until_known()?;
+        cluster.member(number).run(Node::start_agent)?;
+        cluster.wait_until_known()?;
     }
     streams.iter().try_for_each(|stream| stream.wait_for_answers(20))?;
     stop_clean(streams)

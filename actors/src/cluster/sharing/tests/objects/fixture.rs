@@ -48,7 +48,7 @@ pub(crate) fn node(cluster: &MemoryCluster, name: &str, address: &str) -> World 
 }
 
 /// A node with an agent that has just started, in a cluster.
-pub(crate) fn town() -> (World, MemoryCluster) {
+pub(crate) fn fixture() -> (World, MemoryCluster) {
     let cluster = cluster();
     let mut world = node(&cluster, "node-1", "192.0.2.1");
     world.boot();

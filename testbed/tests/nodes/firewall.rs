@@ -5,7 +5,7 @@ use std::{net::SocketAddr, thread, time::Duration};
 
 use anyhow::{Result, ensure};
 use volvox_testbed::{
-    lab::{self, Node, Town},
+    lab::{self, Node, TestCluster},
     traffic::{Kind, Plan, Stream, stop_clean},
 };
 
@@ -30,24 +30,24 @@ spec:
 #[test]
 fn nodes_are_held_to_their_policy_and_carry_what_their_pods_send() {
     lab::test("firewall::nodes_are_held_to_their_policy_and_carry_what_their_pods_send", || {
-        let mut town = Town::found(2, &[("enable-host-firewall", "true")])?;
-        let client = town.member(1).pod("shop/client", &[("app", "client")])?;
-        let other = town.member(1).pod("shop/other", &[("app", "other")])?;
-        let web = town.member(2).pod("shop/web", &[("app", "web")])?;
-        let [one, two] = [1, 2].map(|number| town.member(number).netns.clone());
+        let mut cluster = TestCluster::found(2, &[("enable-host-firewall", "true")])?;
+        let client = cluster.member(1).pod("shop/client", &[("app", "client")])?;
+        let other = cluster.member(1).pod("shop/other", &[("app", "other")])?;
+        let web = cluster.member(2).pod("shop/web", &[("app", "web")])?;
+        let [one, two] = [1, 2].map(|number| cluster.member(number).netns.clone());
         for ipv6 in [false, true] {
-            let (web_at, two_at) = (web.address(ipv6)?, town.member(2).address(ipv6)?);
+            let (web_at, two_at) = (web.address(ipv6)?, cluster.member(2).address(ipv6)?);
             wait("from pod to pod", &client.netns, &web.netns, web_at, true)?;
             wait("from a node to a pod of another", &one, &web.netns, web_at, true)?;
             wait("from a node to its own pod", &two, &web.netns, web_at, true)?;
             wait("from node to node", &one, &two, two_at, true)?;
         }
-        for member in &mut town.members {
+        for member in &mut cluster.members {
             member.run(|node| node.write_manifest("nodes.yaml", POLICY))?;
         }
         for ipv6 in [false, true] {
-            let (web_at, one_at) = (web.address(ipv6)?, town.member(1).address(ipv6)?);
-            let two_at = town.member(2).address(ipv6)?;
+            let (web_at, one_at) = (web.address(ipv6)?, cluster.member(1).address(ipv6)?);
+            let two_at = cluster.member(2).address(ipv6)?;
             wait("from node to node", &one, &two, two_at, false)?;
             wait("from a node to its own pod", &two, &web.netns, web_at, false)?;
             wait("from a node to a pod of another", &one, &web.netns, web_at, false)?;
@@ -65,17 +65,17 @@ fn nodes_are_held_to_their_policy_and_carry_what_their_pods_send() {
         let stream = Stream::start(Plan { kind: Kind::Udp, from, to, target, rate: 500 })?;
         stream.wait_for_answers(10)?;
         for number in [1, 2, 1, 2] {
-            town.member(number).run(Node::kill_agent)?;
+            cluster.member(number).run(Node::kill_agent)?;
             thread::sleep(Duration::from_millis(100));
-            let refused = exchange(&one, &two, town.member(2).address(false)?)?;
+            let refused = exchange(&one, &two, cluster.member(2).address(false)?)?;
             ensure!(refused.is_none(), "a node speaks with another while no agent runs");
-            town.member(number).run(Node::start_agent)?;
-            town.wait_until_known()?;
+            cluster.member(number).run(Node::start_agent)?;
+            cluster.wait_until_known()?;
         }
         // Switched off and on again, what the nodes carry is not lost.
-        let node = town.member(2).address(false)?;
+        let node = cluster.member(2).address(false)?;
         for held in [false, true] {
-            for member in &mut town.members {
+            for member in &mut cluster.members {
                 member.run(|node| hold(node, held))?;
             }
             wait("from node to node", &one, &two, node, !held)?;

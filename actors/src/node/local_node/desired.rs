@@ -74,18 +74,18 @@ impl NodeSettings {
     }
 }
 
-/// Steps from the rows that there are, as far as that is known, to the rows that are wanted.
+/// Steps from the rows that there are, as far as that is known, to the rows that are desired.
 pub(super) fn steps(
     present: &BTreeMap<IpAddr, Option<LxcRow>>,
-    wanted: &BTreeMap<IpAddr, LxcRow>,
+    desired: &BTreeMap<IpAddr, LxcRow>,
 ) -> Vec<KernelOp> {
-    let puts = wanted
+    let puts = desired
         .iter()
         .filter(|(address, row)| present.get(address) != Some(&Some(**row)))
         .map(|(&address, &row)| KernelOp::PutLxc { address, row });
     let deletes = present
         .keys()
-        .filter(|address| !wanted.contains_key(address))
+        .filter(|address| !desired.contains_key(address))
         .map(|&address| KernelOp::DeleteLxc { address, endpoint: 0 });
     puts.chain(deletes).collect()
 }

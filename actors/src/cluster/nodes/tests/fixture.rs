@@ -26,7 +26,7 @@ pub(super) fn node(name: &str, last: u8) -> World {
 }
 
 /// The node `here`, which shares a store.
-pub(super) fn town() -> (World, MemoryKvStore) {
+pub(super) fn fixture() -> (World, MemoryKvStore) {
     let (mut world, store) = (node("here", 1), MemoryKvStore::default());
     world.kvstore = Some(store.clone());
     (world, store)

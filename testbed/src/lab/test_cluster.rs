@@ -12,14 +12,14 @@ const ETCD: u8 = 254;
 const ETCD_PORT: u16 = 2379;
 
 /// Nodes that share an etcd.
-pub struct Town {
+pub struct TestCluster {
     /// The etcd.
     pub etcd: Etcd,
     /// The nodes, by their numbers from 1 on.
     pub members: Vec<Member>,
 }
 
-/// A node of a town, in a namespace of its own.
+/// A node of a cluster, in a namespace of its own.
 pub struct Member {
     /// The node of that number N is `nN` at 192.0.2.N, unless the network has IPv6 only, and
     /// 2001:db8::N; its pods are in 10.N.0.0/24 and fd00:0:0:N::/64.
@@ -53,7 +53,7 @@ impl Underlay {
     }
 }
 
-impl Town {
+impl TestCluster {
     /// As many nodes, whose agents are started with these flags and know each other.
     pub fn found(count: u8, flags: &[(&str, &str)]) -> Result<Self> {
         Self::found_on(Underlay::Both, count, flags)
@@ -65,23 +65,23 @@ impl Town {
     }
 
     fn found_on(underlay: Underlay, count: u8, flags: &[(&str, &str)]) -> Result<Self> {
-        ip("link add town type bridge")?;
+        ip("link add cluster type bridge")?;
         for address in underlay.all(ETCD)? {
-            ip(&format!("addr add {address} dev town"))?;
+            ip(&format!("addr add {address} dev cluster"))?;
         }
-        ip("link set town up")?;
+        ip("link set cluster up")?;
         let mut members = Vec::new();
         for number in 1..=count {
             members.push(Member::settle(underlay, number, flags)?);
         }
         let address = Underlay::address(underlay == Underlay::Ipv6, ETCD)?;
-        let etcd = Etcd::start_at("/run/town-etcd".as_ref(), address)?;
-        let mut town = Self { etcd, members };
-        for member in &mut town.members {
+        let etcd = Etcd::start_at("/run/cluster-etcd".as_ref(), address)?;
+        let mut cluster = Self { etcd, members };
+        for member in &mut cluster.members {
             member.run(Node::start_agent)?;
         }
-        town.wait_until_known()?;
-        Ok(town)
+        cluster.wait_until_known()?;
+        Ok(cluster)
     }
 
     /// The node of that number.
@@ -111,7 +111,7 @@ impl Member {
         let netns = Netns::create(&name)?;
         for words in [
             format!("link add {name} type veth peer name eth0 netns {name}"),
-            format!("link set {name} master town up"),
+            format!("link set {name} master cluster up"),
             format!("-n {name} link set lo up"),
         ] {
             ip(&words)?;

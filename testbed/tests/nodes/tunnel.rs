@@ -4,7 +4,7 @@ use std::{thread, time::Duration};
 
 use anyhow::{Result, ensure};
 use volvox_testbed::{
-    lab::{self, Pod, Town, wait_for},
+    lab::{self, Pod, TestCluster, wait_for},
     traffic::stop_clean,
 };
 
@@ -23,28 +23,28 @@ spec:
 "#;
 
 /// Two nodes with these pods. The network between them routes no pod's packets.
-fn found() -> Result<(Town, [Pod; 3])> {
-    let mut town = Town::found(2, &[])?;
-    let pods = settle(&mut town)?;
-    Ok((town, pods))
+fn found() -> Result<(TestCluster, [Pod; 3])> {
+    let mut cluster = TestCluster::found(2, &[])?;
+    let pods = settle(&mut cluster)?;
+    Ok((cluster, pods))
 }
 
 /// A client and somebody else on the first node, web on the second.
-pub(crate) fn settle(town: &mut Town) -> Result<[Pod; 3]> {
-    for member in &mut town.members {
+pub(crate) fn settle(cluster: &mut TestCluster) -> Result<[Pod; 3]> {
+    for member in &mut cluster.members {
         member.run(|node| node.write_manifest("web.yaml", POLICY))?;
     }
-    let client = town.member(1).pod("shop/client", &[("app", "client")])?;
-    let other = town.member(1).pod("shop/other", &[("app", "other")])?;
-    let web = town.member(2).pod("shop/web", &[("app", "web")])?;
+    let client = cluster.member(1).pod("shop/client", &[("app", "client")])?;
+    let other = cluster.member(1).pod("shop/other", &[("app", "other")])?;
+    let web = cluster.member(2).pod("shop/web", &[("app", "web")])?;
     Ok([client, other, web])
 }
 
 #[test]
 fn pods_and_hosts_of_two_nodes_reach_each_other_as_policy_says() {
     lab::test("tunnel::pods_and_hosts_of_two_nodes_reach_each_other_as_policy_says", || {
-        let (mut town, [client, other, web]) = found()?;
-        let one = town.member(1).netns.clone();
+        let (mut cluster, [client, other, web]) = found()?;
+        let one = cluster.member(1).netns.clone();
         for ipv6 in [false, true] {
             let web_at = web.address(ipv6)?;
             wait("from pod to pod", &client.netns, &web.netns, web_at, true)?;
@@ -56,16 +56,16 @@ fn pods_and_hosts_of_two_nodes_reach_each_other_as_policy_says() {
             let refused = exchange(&other.netns, &web.netns, web_at)?;
             ensure!(refused.is_none(), "policy does not hold across nodes: {refused:?}");
         }
-        for (words, wanted) in [
+        for (words, expected) in [
             ("-d link show cilium_vxlan", "external"),
             ("route show proto 155", "10.2.0.0/24  encap ip id 6 src 0.0.0.0 dst 192.0.2.2"),
         ] {
-            let said = town.member(1).ip(words)?;
-            ensure!(said.contains(wanted), "{said}");
+            let said = cluster.member(1).ip(words)?;
+            ensure!(said.contains(expected), "{said}");
         }
-        let inside = town.member(1).run(|_| Ok(client.links()?[0].mtu))?;
+        let inside = cluster.member(1).run(|_| Ok(client.links()?[0].mtu))?;
         ensure!(inside == 1450, "the pod's MTU is {inside}");
-        let member = town.members.remove(0);
+        let member = cluster.members.remove(0);
         let netns = member.netns.clone();
         member.uninstall()?;
         let links = netns.run(|| Ok(volvox_system::netlink::Socket::open()?.links()?))?;
@@ -79,12 +79,12 @@ fn pods_and_hosts_of_two_nodes_reach_each_other_as_policy_says() {
 #[test]
 fn a_pod_of_which_the_receiver_has_not_heard_is_known_by_the_tunnel() {
     lab::test("tunnel::a_pod_of_which_the_receiver_has_not_heard_is_known_by_the_tunnel", || {
-        let (mut town, [client, other, web]) = found()?;
+        let (mut cluster, [client, other, web]) = found()?;
         let web_at = web.address(false)?;
         wait("from pod to pod", &client.netns, &web.netns, web_at, true)?;
         // Of this one the second agent never hears.
-        town.member(2).run(lab::Node::kill_agent)?;
-        let late = town.member(1).pod("shop/late", &[("app", "client")])?;
+        cluster.member(2).run(lab::Node::kill_agent)?;
+        let late = cluster.member(1).pod("shop/late", &[("app", "client")])?;
         wait("from a new pod", &late.netns, &web.netns, web_at, true)?;
         ensure!(exchange(&other.netns, &web.netns, web_at)?.is_none(), "policy does not hold");
         Ok(())
@@ -95,13 +95,13 @@ fn a_pod_of_which_the_receiver_has_not_heard_is_known_by_the_tunnel() {
 #[test]
 fn a_pod_of_which_the_sender_has_not_heard_knows_who_speaks() {
     lab::test("tunnel::a_pod_of_which_the_sender_has_not_heard_knows_who_speaks", || {
-        let (mut town, [client, other, web]) = found()?;
+        let (mut cluster, [client, other, web]) = found()?;
         for ipv6 in [false, true] {
             wait("from pod to pod", &client.netns, &web.netns, web.address(ipv6)?, true)?;
         }
-        let one = town.member(1).netns.clone();
-        town.member(1).run(lab::Node::kill_agent)?;
-        let late = town.member(2).pod("shop/late", &[("app", "web")])?;
+        let one = cluster.member(1).netns.clone();
+        cluster.member(1).run(lab::Node::kill_agent)?;
+        let late = cluster.member(2).pod("shop/late", &[("app", "web")])?;
         for ipv6 in [false, true] {
             let late_at = late.address(ipv6)?;
             wait("to a new pod", &client.netns, &late.netns, late_at, true)?;
@@ -116,20 +116,20 @@ fn a_pod_of_which_the_sender_has_not_heard_knows_who_speaks() {
 #[test]
 fn agents_come_and_go_and_nothing_is_lost() {
     lab::test("tunnel::agents_come_and_go_and_nothing_is_lost", || {
-        let (mut town, [client, _, web]) = found()?;
+        let (mut cluster, [client, _, web]) = found()?;
         for ipv6 in [false, true] {
             wait("from pod to pod", &client.netns, &web.netns, web.address(ipv6)?, true)?;
         }
         let streams = streams(&client, &web)?;
-        let before = town.member(1).ip("-d link show cilium_vxlan")?;
+        let before = cluster.member(1).ip("-d link show cilium_vxlan")?;
         for number in [1, 2, 1] {
-            town.member(number).run(lab::Node::kill_agent)?;
+            cluster.member(number).run(lab::Node::kill_agent)?;
             thread::sleep(Duration::from_millis(200));
-            town.member(number).run(lab::Node::start_agent)?;
-            town.wait_until_known()?;
+            cluster.member(number).run(lab::Node::start_agent)?;
+            cluster.wait_until_known()?;
         }
         stop_clean(streams)?;
-        let after = town.member(1).ip("-d link show cilium_vxlan")?;
+        let after = cluster.member(1).ip("-d link show cilium_vxlan")?;
         ensure!(before == after, "it was {before}, is {after}");
         Ok(())
     });
@@ -138,12 +138,12 @@ fn agents_come_and_go_and_nothing_is_lost() {
 #[test]
 fn from_tunnels_to_routes_and_back() {
     lab::test("tunnel::from_tunnels_to_routes_and_back", || {
-        let (mut town, [client, _, web]) = found()?;
+        let (mut cluster, [client, _, web]) = found()?;
         let web_at = web.address(false)?;
         wait("in a tunnel", &client.netns, &web.netns, web_at, true)?;
         for native in [true, false] {
             for number in [1, 2] {
-                let member = town.member(number);
+                let member = cluster.member(number);
                 member.run(|node| {
                     node.kill_agent()?;
                     node.set_flag("routing-mode", native.then_some("native"));
@@ -153,7 +153,7 @@ fn from_tunnels_to_routes_and_back() {
             }
             for number in [1, 2] {
                 wait_for("the other mode's devices are as they should be", || {
-                    let has = town.member(number).ip("link show cilium_vxlan").is_ok();
+                    let has = cluster.member(number).ip("link show cilium_vxlan").is_ok();
                     Ok(has != native)
                 })?;
             }

@@ -18,7 +18,7 @@ pub(super) const TUNNEL: RoutingMode = RoutingMode::Tunnel { port: 8472 };
 pub(super) const ETH: u32 = 90;
 
 /// A node at 192.0.2.1 and 2001:db8::1 that shares a store and has no agent yet.
-pub(super) fn town(mode: RoutingMode) -> (World, MemoryKvStore) {
+pub(super) fn fixture(mode: RoutingMode) -> (World, MemoryKvStore) {
     let mut world = World::off();
     let store = MemoryKvStore::default();
     world.kvstore = Some(store.clone());

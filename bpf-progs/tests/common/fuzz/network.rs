@@ -15,7 +15,7 @@ pub const BACKEND_PORT: u16 = 8080;
 pub const HOST: u32 = 1;
 pub const REMOTE_NODE: u32 = 6;
 
-/// Places of endpoints in [`Town::pods`].
+/// Places of endpoints in [`Network::pods`].
 pub const OPEN: usize = 0;
 pub const SERVER: usize = 1;
 pub const CLIENT: usize = 2;
@@ -76,7 +76,7 @@ pub struct Known {
 }
 
 #[derive(Clone, Debug)]
-pub struct Town {
+pub struct Network {
     pub pods: Vec<Endpoint>,
     pub rules: Vec<Rule>,
     /// Addresses of the node itself.
@@ -88,7 +88,7 @@ pub struct Town {
     pub up: Uplink,
 }
 
-impl Town {
+impl Network {
     /// Makes all rows.
     pub fn build(node: &mut Node, up: Uplink) -> Self {
         let pods: Vec<_> = (1..=4).map(|id| node.endpoint(id)).collect();
@@ -112,9 +112,9 @@ impl Town {
         let own = vec![UPLINK.0.into(), UPLINK.1.into(), GATEWAY.0.into(), GATEWAY.1.into()];
         let strangers =
             parse(&["198.51.100.7", "203.0.113.9", "2001:db8:7::7", "2001:db8:9::9", "10.2.0.99"]);
-        let town = Self { pods, rules, own, known, nodes, strangers, up };
-        town.fill(node);
-        town
+        let network = Self { pods, rules, own, known, nodes, strangers, up };
+        network.fill(node);
+        network
     }
 
     fn fill(&self, node: &mut Node) {

@@ -37,9 +37,9 @@ pub(crate) fn exchange(from: &Netns, to: &Netns, address: IpAddr) -> Result<Opti
 }
 
 /// Waits until it does, or does not any more.
-pub(crate) fn wait(what: &str, from: &Netns, to: &Netns, at: IpAddr, wanted: bool) -> Result<()> {
-    wait_for(&format!("{what}: reaching {at} is {wanted}"), || {
-        Ok(exchange(from, to, at)?.is_some() == wanted)
+pub(crate) fn wait(what: &str, from: &Netns, to: &Netns, at: IpAddr, expected: bool) -> Result<()> {
+    wait_for(&format!("{what}: reaching {at} is {expected}"), || {
+        Ok(exchange(from, to, at)?.is_some() == expected)
     })
 }
 

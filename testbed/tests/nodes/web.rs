@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use volvox_testbed::{
-    lab::{self, Netns, Pod, Town, wait_for},
+    lab::{self, Netns, Pod, TestCluster, wait_for},
     random::Random,
 };
 
@@ -103,10 +103,10 @@ fn web_servers_answer_their_clients_themselves_while_agents_restart() {
 /// Loads both nodes while their agents are killed. `direct` says whether a server on the other node
 /// sees the client itself.
 fn under_load(flags: &[(&str, &str)], direct: bool) -> Result<()> {
-    let mut town = Town::found(2, flags)?;
+    let mut cluster = TestCluster::found(2, flags)?;
     let mut pods = Vec::new();
     for number in [1, 2] {
-        pods.push(town.member(number).pod(&format!("shop/web-{number}"), &[("app", "web")])?);
+        pods.push(cluster.member(number).pod(&format!("shop/web-{number}"), &[("app", "web")])?);
     }
     let _servers = pods.iter().map(serve).collect::<Result<Vec<_>>>()?;
     let backends = pods.iter().map(|pod| pod.address(false)).collect::<Result<Vec<_>>>()?;
@@ -130,7 +130,7 @@ fn under_load(flags: &[(&str, &str)], direct: bool) -> Result<()> {
         },
     ]});
     let mut nodes = Vec::new();
-    for member in &mut town.members {
+    for member in &mut cluster.members {
         member.run(|node| node.write_manifest("web.yaml", &service.to_string()))?;
         let address = member.address(false)?;
         let at = SocketAddr::new(address, NODE_PORT);
@@ -142,15 +142,15 @@ fn under_load(flags: &[(&str, &str)], direct: bool) -> Result<()> {
     let by_first = SocketAddr::new(nodes[0], NODE_PORT);
     let client = TcpStream::connect(by_first)?.local_addr()?.ip();
     // Other nodes have the overlay towards it.
-    let router = town.member(1).run(|node| {
+    let router = cluster.member(1).run(|node| {
         let config: Value = node.rest().get("/config")?;
         let ip = config["status"]["addressing"]["ipv4"]["ip"].as_str();
         Ok(ip.context("the node has a router")?.parse::<IpAddr>()?)
     })?;
     wait_for("a server on the other node", || {
         let (name, seen) = ask(by_first)?;
-        let wanted = if direct { client } else { router };
-        ensure!(name == "web-1" || seen == wanted, "{name} sees {seen}, not {wanted}");
+        let expected = if direct { client } else { router };
+        ensure!(name == "web-1" || seen == expected, "{name} sees {seen}, not {expected}");
         Ok(name == "web-2")
     })?;
     let begun = Instant::now();
@@ -158,7 +158,7 @@ fn under_load(flags: &[(&str, &str)], direct: bool) -> Result<()> {
     let mut random = Random::new(9);
     while begun.elapsed() < SPAN {
         for number in [1, 2] {
-            town.member(number).run(|node| {
+            cluster.member(number).run(|node| {
                 node.kill_agent()?;
                 thread::sleep(random.below(Duration::from_millis(200)));
                 node.exec_agent()

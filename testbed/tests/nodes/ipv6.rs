@@ -4,7 +4,7 @@ use std::{thread, time::Duration};
 
 use anyhow::{Result, ensure};
 use volvox_testbed::{
-    lab::{self, Node, Pod, Town, wait_for},
+    lab::{self, Node, Pod, TestCluster, wait_for},
     traffic::stop_clean,
 };
 
@@ -13,18 +13,18 @@ use super::{
     tunnel::settle,
 };
 
-fn found() -> Result<(Town, [Pod; 3])> {
-    let mut town = Town::found_on_ipv6(2, &[])?;
-    let pods = settle(&mut town)?;
-    Ok((town, pods))
+fn found() -> Result<(TestCluster, [Pod; 3])> {
+    let mut cluster = TestCluster::found_on_ipv6(2, &[])?;
+    let pods = settle(&mut cluster)?;
+    Ok((cluster, pods))
 }
 
 #[test]
 fn pods_and_hosts_reach_each_other_as_policy_says() {
     lab::test("ipv6::pods_and_hosts_reach_each_other_as_policy_says", || {
-        let (mut town, [client, other, web]) = found()?;
-        let [one, two] = [1, 2].map(|number| town.member(number).netns.clone());
-        let two_at = town.member(2).address(true)?;
+        let (mut cluster, [client, other, web]) = found()?;
+        let [one, two] = [1, 2].map(|number| cluster.member(number).netns.clone());
+        let two_at = cluster.member(2).address(true)?;
         for ipv6 in [false, true] {
             let web_at = web.address(ipv6)?;
             wait("from pod to pod", &client.netns, &web.netns, web_at, true)?;
@@ -40,10 +40,10 @@ fn pods_and_hosts_reach_each_other_as_policy_says() {
         wait("from pod to another node", &client.netns, &two, two_at, true)?;
         wait("from node to node", &one, &two, two_at, true)?;
         for words in ["route show proto 155", "-6 route show proto 155"] {
-            let said = town.member(1).ip(words)?;
+            let said = cluster.member(1).ip(words)?;
             ensure!(said.contains("encap ip6 id 6 src :: dst 2001:db8::2"), "{said}");
         }
-        let inside = town.member(1).run(|_| Ok(client.links()?[0].mtu))?;
+        let inside = cluster.member(1).run(|_| Ok(client.links()?[0].mtu))?;
         ensure!(inside == 1430, "the pod's MTU is {inside}");
         Ok(())
     });
@@ -53,13 +53,13 @@ fn pods_and_hosts_reach_each_other_as_policy_says() {
 #[test]
 fn pods_of_which_the_receiver_has_not_heard_are_known_by_the_tunnel() {
     lab::test("ipv6::pods_of_which_the_receiver_has_not_heard_are_known_by_the_tunnel", || {
-        let (mut town, [client, _, web]) = found()?;
+        let (mut cluster, [client, _, web]) = found()?;
         for ipv6 in [false, true] {
             wait("from pod to pod", &client.netns, &web.netns, web.address(ipv6)?, true)?;
         }
-        town.member(2).run(Node::kill_agent)?;
-        let late = town.member(1).pod("shop/late", &[("app", "client")])?;
-        let stranger = town.member(1).pod("shop/stranger", &[("app", "other")])?;
+        cluster.member(2).run(Node::kill_agent)?;
+        let late = cluster.member(1).pod("shop/late", &[("app", "client")])?;
+        let stranger = cluster.member(1).pod("shop/stranger", &[("app", "other")])?;
         for ipv6 in [false, true] {
             let web_at = web.address(ipv6)?;
             wait("from a new pod", &late.netns, &web.netns, web_at, true)?;
@@ -73,16 +73,16 @@ fn pods_of_which_the_receiver_has_not_heard_are_known_by_the_tunnel() {
 #[test]
 fn agents_come_and_go_and_nothing_is_lost() {
     lab::test("ipv6::agents_come_and_go_and_nothing_is_lost", || {
-        let (mut town, [client, other, web]) = found()?;
+        let (mut cluster, [client, other, web]) = found()?;
         for ipv6 in [false, true] {
             wait("from pod to pod", &client.netns, &web.netns, web.address(ipv6)?, true)?;
         }
         let streams = streams(&client, &web)?;
         for number in [1, 2, 1] {
-            town.member(number).run(Node::kill_agent)?;
+            cluster.member(number).run(Node::kill_agent)?;
             thread::sleep(Duration::from_millis(200));
-            town.member(number).run(Node::start_agent)?;
-            town.wait_until_known()?;
+            cluster.member(number).run(Node::start_agent)?;
+            cluster.wait_until_known()?;
             for ipv6 in [false, true] {
                 let refused = exchange(&other.netns, &web.netns, web.address(ipv6)?)?;
                 ensure!(refused.is_none(), "policy does not hold after a restart: {refused:?}");

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use volvox_testbed::{
-    lab::{self, Node, Pod, Town, ip},
+    lab::{self, Node, Pod, TestCluster, ip},
     traffic::stop_clean,
 };
 
@@ -23,58 +23,58 @@ spec:
 fn a_node_that_is_cut_off_comes_back_by_itself_and_others_lose_nothing() {
     let name = "cut_off::a_node_that_is_cut_off_comes_back_by_itself_and_others_lose_nothing";
     lab::test(name, || {
-        let mut town = Town::found(3, &[])?;
-        for member in &mut town.members {
+        let mut cluster = TestCluster::found(3, &[])?;
+        for member in &mut cluster.members {
             member.run(|node| node.write_manifest("web.yaml", POLICY))?;
         }
-        let client = town.member(1).pod("shop/client", &[("app", "client")])?;
-        let server = town.member(2).pod("shop/server", &[("app", "server")])?;
-        let far = town.member(3).pod("shop/far", &[("app", "web")])?;
+        let client = cluster.member(1).pod("shop/client", &[("app", "client")])?;
+        let server = cluster.member(2).pod("shop/server", &[("app", "server")])?;
+        let far = cluster.member(3).pod("shop/far", &[("app", "web")])?;
         reach("at first", &client, &far, true)?;
         reach("at first", &client, &server, true)?;
         let streams = streams(&client, &server)?;
         // Nobody is told: packets just go nowhere.
         ip("link set n3 nomaster")?;
         reach("cut off", &client, &far, false)?;
-        restart(&mut town, 1)?;
+        restart(&mut cluster, 1)?;
         // Of these the third node cannot hear now.
-        let late = town.member(2).pod("shop/late", &[("app", "client")])?;
-        let stranger = town.member(2).pod("shop/stranger", &[("app", "other")])?;
+        let late = cluster.member(2).pod("shop/late", &[("app", "client")])?;
+        let stranger = cluster.member(2).pod("shop/stranger", &[("app", "other")])?;
         reach("between the others", &late, &server, true)?;
-        ip("link set n3 master town")?;
+        ip("link set n3 master cluster")?;
         reach("back", &client, &far, true)?;
         reach("back, from a new pod", &late, &far, true)?;
         reach("back, to a new pod", &far, &late, true)?;
         refused(&stranger, &far)?;
         // And without its interface and its agent. The next one starts without a store.
-        town.member(3).ip("link set eth0 down")?;
+        cluster.member(3).ip("link set eth0 down")?;
         reach("cut off again", &client, &far, false)?;
-        restart(&mut town, 3)?;
-        restart(&mut town, 2)?;
-        let later = town.member(1).pod("shop/later", &[("app", "client")])?;
-        town.member(3).ip("link set eth0 up")?;
+        restart(&mut cluster, 3)?;
+        restart(&mut cluster, 2)?;
+        let later = cluster.member(1).pod("shop/later", &[("app", "client")])?;
+        cluster.member(3).ip("link set eth0 up")?;
         // Its IPv6 address went, too: whoever configures the machine gives it again.
-        town.member(3).ip("addr replace 2001:db8::3/64 dev eth0 nodad")?;
+        cluster.member(3).ip("addr replace 2001:db8::3/64 dev eth0 nodad")?;
         for pod in [&client, &late, &later] {
             reach("back again", pod, &far, true)?;
         }
         refused(&stranger, &far)?;
-        town.wait_until_known()?;
+        cluster.wait_until_known()?;
         stop_clean(streams)
     });
 }
 
-fn restart(town: &mut Town, number: u8) -> Result<()> {
-    town.member(number).run(|node: &mut Node| {
+fn restart(cluster: &mut TestCluster, number: u8) -> Result<()> {
+    cluster.member(number).run(|node: &mut Node| {
         node.kill_agent()?;
         node.start_agent()
     })
 }
 
-fn reach(when: &str, from: &Pod, to: &Pod, wanted: bool) -> Result<()> {
+fn reach(when: &str, from: &Pod, to: &Pod, expected: bool) -> Result<()> {
     [false, true]
         .into_iter()
-        .try_for_each(|ipv6| wait(when, &from.netns, &to.netns, to.address(ipv6)?, wanted))
+        .try_for_each(|ipv6| wait(when, &from.netns, &to.netns, to.address(ipv6)?, expected))
 }
 
 fn refused(from: &Pod, to: &Pod) -> Result<()> {
