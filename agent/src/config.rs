@@ -13,6 +13,7 @@ mod map_sizes;
 mod options;
 mod range;
 mod rate_limit;
+mod reference;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -32,6 +33,7 @@ pub use map_sizes::ConntrackSizes;
 pub use options::{Config, List};
 pub use range::{Range, RangeError};
 pub use rate_limit::{RateLimit, RateLimitError, RateLimits};
+pub use reference::reference;
 pub use values::{
     AllowLocalhost, EnablePolicy, IdentityAllocationMode, Ipam, KvStoreKind, LbAlgorithm, LbMode,
     LogFormat, LogLevel, NoBackendResponse, NodeAddress, OptionalAddress, RoutingMode,
@@ -134,22 +136,22 @@ fn strict(command: &clap::Command) -> clap::Command {
 impl Config {
     /// Puts the pieces of lists together that the command line gave.
     fn gather(&mut self, own: &ArgMatches) {
-        let is_told = |id: &str| own.value_source(id) == Some(ValueSource::CommandLine);
-        if is_told(LABELS) {
+        let is_given = |id: &str| own.value_source(id) == Some(ValueSource::CommandLine);
+        if is_given(LABELS) {
             let pieces = own.get_many::<List>(LABELS).into_iter().flatten();
             self.labels = pieces.flatten().cloned().collect();
         }
-        if is_told(API_RATE_LIMIT) {
+        if is_given(API_RATE_LIMIT) {
             let pieces = own.get_many::<RateLimits>(API_RATE_LIMIT).into_iter().flatten();
             self.api_rate_limit = RateLimits(pieces.flat_map(|piece| piece.0.clone()).collect());
         }
-        if is_told(KVSTORE_OPT) {
+        if is_given(KVSTORE_OPT) {
             let pieces = own.get_many::<EtcdOptions>(KVSTORE_OPT).into_iter().flatten();
             // Of one that is said twice the last word counts.
             let all = pieces.rev().cloned().fold(EtcdOptions::default(), EtcdOptions::or);
             self.kvstore_opt = all;
         }
-        if is_told(MONITOR_FLAGS) {
+        if is_given(MONITOR_FLAGS) {
             let pieces = own.get_many::<TcpFlags>(MONITOR_FLAGS).into_iter().flatten();
             let all = pieces.fold(0, |all, piece| all | piece.0);
             self.monitor_aggregation_flags = TcpFlags(all);

@@ -49,6 +49,8 @@ enum Verb {
     },
     /// Make the documents' picture of the dashboard anew, from a real run
     DashboardPicture,
+    /// Print the page of the agent's flags
+    Flags,
     /// Check that the sources are in order
     Tidy,
 }
@@ -58,6 +60,10 @@ pub fn run(cli: &Cli) -> Result<i32> {
     if !lab::is_inside() {
         match &cli.verb {
             Verb::Tidy => return tidy::run().map(|()| 0),
+            Verb::Flags => {
+                tidy::print_flags();
+                return Ok(0);
+            }
             Verb::Sim { options } => return sim::run(options),
             Verb::OtherAgent => return build::build_other().map(|()| 0),
             Verb::Lab { .. } => {}
@@ -73,7 +79,7 @@ pub fn run(cli: &Cli) -> Result<i32> {
             let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(picture::FILE);
             picture::make(&file, picture::PODS)
         }
-        Verb::Tidy | Verb::OtherAgent | Verb::Sim { .. } => {
+        Verb::Tidy | Verb::Flags | Verb::OtherAgent | Verb::Sim { .. } => {
             unreachable!("none of them needs the lab")
         }
     })

@@ -6,6 +6,7 @@
 mod actors;
 mod commands;
 mod dependencies;
+mod flags;
 mod floors;
 mod imports;
 mod limits;
@@ -20,6 +21,7 @@ use std::{fmt, path::PathBuf};
 
 use anyhow::{Result, ensure};
 
+pub use flags::print_flags;
 pub use tree::Tree;
 
 /// Something that is out of order.
@@ -52,6 +54,7 @@ pub fn problems(tree: &Tree) -> Vec<Problem> {
         floors::check,
         limits::check,
         walks::check,
+        flags::check,
     ];
     let mut all: Vec<_> = checks.iter().flat_map(|check| check(tree)).collect();
     all.sort();
