@@ -6,6 +6,7 @@
 
 mod aggregation;
 mod check;
+mod cilium_keys;
 mod error;
 mod etcd;
 mod layers;

@@ -2,6 +2,7 @@
 
 pub mod api;
 pub mod boot;
+mod cni_configuration;
 pub mod config;
 pub mod datapath;
 #[cfg(any(test, feature = "fuzzing"))]

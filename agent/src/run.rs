@@ -16,7 +16,6 @@ use volvox_actors::{
     restore::{Inheritance, RestoreInput, RestoreMsg},
     services::service_cache::ServicesMsg,
 };
-use volvox_cni::Conflist;
 use volvox_inspect::{
     evidence::{Evidence, PastLife},
     flight::boot_id,
@@ -32,6 +31,7 @@ use crate::ports::kvstore::EtcdRs;
 use crate::{
     api::{self, Opener},
     boot::{Boot, POD_INTERFACES, Phase},
+    cni_configuration,
     config::{Config, IdentityAllocationMode, KvStoreKind},
     datapath::KernelPort,
     gateway::gateway,
@@ -274,7 +274,7 @@ async fn open(
     }
     opener.open();
     if let Some(path) = &config.write_cni_conf_when_ready {
-        install_cni(&config, path);
+        cni_configuration::keep(&config, path);
     }
     tracing::info!(socket = %config.socket_path.display(), "agent is ready for new pods");
 }
@@ -342,18 +342,6 @@ async fn note(node_supervisor: &NodeSupervisor, evidence: &Evidence, life: &mut 
     let written = tokio::task::spawn_blocking(move || to.note(&noted)).await;
     if let Ok(Err(error)) = written {
         tracing::warn!(%error, "what this life restores is not kept for later ones");
-    }
-}
-
-fn install_cni(config: &Config, path: &std::path::Path) {
-    let conflist = Conflist {
-        socket: config.socket_path.clone(),
-        delete_queue: config.run_dir.join(delete_queue::DIRECTORY),
-        debug: config.debug,
-        log_file: Some(config.cni_log_file.clone()),
-    };
-    if let Err(error) = conflist.install(path, false) {
-        tracing::error!(%error, "CNI configuration was not written");
     }
 }
 

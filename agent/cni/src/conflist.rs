@@ -76,9 +76,6 @@ impl Conflist {
     pub fn install(&self, place: &Path, exclusive: bool) -> Result<(), ConflistError> {
         let path = file(place);
         let dir = directory(&path);
-        if !has_suffix(&path, &[LIST_SUFFIX]) {
-            tracing::warn!(path = %path.display(), "runtimes read lists of plugins from *.{LIST_SUFFIX} only");
-        }
         let mut text = format!("{:#}", self.to_json());
         text.push('\n');
         if fs::read(&path).ok().as_deref() != Some(text.as_bytes()) {
@@ -101,6 +98,19 @@ impl Conflist {
     /// The list as the agent was told to write it, if it is there and is ours.
     pub fn installed(place: &Path) -> Option<PathBuf> {
         Some(file(place)).filter(|path| is_ours(path))
+    }
+
+    /// Whether runtimes read a list of plugins from that file: its name has to end so.
+    pub fn is_read(place: &Path) -> bool {
+        has_suffix(&file(place), &[LIST_SUFFIX])
+    }
+
+    /// The configuration of somebody else that runtimes take instead of ours: the first of the
+    /// directory's order, if that is not the list at `place`.
+    pub fn preceded_by(place: &Path) -> Option<PathBuf> {
+        let path = file(place);
+        let first = configurations(directory(&path)).ok()?.into_iter().next()?;
+        (first != path && !is_ours(&first)).then_some(first)
     }
 
     /// Removes our list, under whatever name, and gives those that were set aside their names back.

@@ -125,6 +125,14 @@ pub(super) fn cni_file(expected: Option<&Path>) -> Status {
     let Some(expected) = expected else {
         return status("Disabled", "CNI configuration management disabled".to_owned());
     };
+    if let Some(first) = Conflist::preceded_by(expected) {
+        let first = first.display();
+        let why = format!(
+            "runtimes take the CNI configuration {first}, which sorts before this agent's: remove \
+             it, or set --cni-exclusive"
+        );
+        return status("Warning", why);
+    }
     match Conflist::installed(expected) {
         Some(path) => {
             status("Ok", format!("successfully wrote CNI configuration file to {}", path.display()))

@@ -11,7 +11,7 @@ use std::{
 
 use clap::{ArgMatches, Command, parser::ValueSource};
 
-use super::ConfigError;
+use super::{ConfigError, cilium_keys};
 
 /// Prefixes of environment variables, the weaker first.
 const PREFIXES: [&str; 2] = ["CILIUM", "VOLVOX"];
@@ -87,29 +87,24 @@ pub(super) fn config_dir(own: &ArgMatches, environment: &[Setting]) -> Option<Pa
     path.filter(|path| !path.as_os_str().is_empty())
 }
 
-/// Settings of the directory, and a warning about files that are none. An empty file says nothing.
+/// Settings of the directory, and warnings about files that are none. An empty file says nothing.
 pub(super) fn directory(
     command: &Command,
     dir: Option<&Path>,
 ) -> Result<(Vec<Setting>, Vec<String>), ConfigError> {
     let Some(dir) = dir else { return Ok(Default::default()) };
-    let (mut settings, mut unknown) = (Vec::new(), Vec::new());
+    let (mut settings, mut others) = (Vec::new(), BTreeMap::new());
     for (name, path) in list(dir).map_err(|cause| config_dir_error(dir, cause))? {
-        if !flags(command).any(|flag| flag == name) {
-            unknown.push(name);
-            continue;
-        }
         let value = read(&path).map_err(|cause| config_dir_error(&path, cause))?;
         let value = value.trim_end_matches(['\n', '\r']).to_owned();
-        if !value.is_empty() {
+        if !flags(command).any(|flag| flag == name) {
+            others.insert(name, value);
+        } else if !value.is_empty() {
             settings.push(Setting { flag: name, value, origin: Origin::File(path) });
         }
     }
-    let warning = (!unknown.is_empty()).then(|| {
-        let (dir, unknown) = (dir.display(), unknown.join(", "));
-        format!("--config-dir {dir}: not known to this agent and ignored: {unknown}")
-    });
-    Ok((settings, warning.into_iter().collect()))
+    let remarks = cilium_keys::remarks(&others).into_iter();
+    Ok((settings, remarks.map(|it| format!("--config-dir {}: {it}", dir.display())).collect()))
 }
 
 /// Finds the setting that a parser stumbled over, and names where it was said.

@@ -464,6 +464,11 @@ pub struct Config {
     #[serde(rename = "WriteCNIConfigurationWhenReady")]
     pub write_cni_conf_when_ready: Option<PathBuf>,
 
+    /// Whether configurations of other CNI plugins beside it are set aside, until `uninstall`
+    #[arg(long, action = ArgAction::Set, default_value = "false", value_name = "BOOL")]
+    #[serde(rename = "CNIExclusive")]
+    pub cni_exclusive: bool,
+
     /// Where the CNI plugin logs to; written into the CNI configuration
     #[arg(long, value_name = "FILE", default_value = "/var/run/cilium/cilium-cni.log")]
     #[serde(rename = "CNILogFile")]

@@ -48,6 +48,9 @@ pub enum RateLimitError {
         /// What one looks like.
         expected: &'static str,
     },
+    /// A JSON text that is no object of texts.
+    #[error("no JSON object of limits by call: {0}")]
+    Json(String),
     /// A setting before any call.
     #[error("{0:?} belongs to no call: begin with one, as in endpoint-create=rate-limit:10/s")]
     Orphan(String),
@@ -68,9 +71,22 @@ const IGNORED: [&str; 8] = [
 impl FromStr for RateLimits {
     type Err = RateLimitError;
 
-    /// Reads `CALL=SETTING:VALUE,SETTING:VALUE,CALL=…`.
+    /// Reads `CALL=SETTING:VALUE,SETTING:VALUE,CALL=…`, or a JSON object of settings by call.
     fn from_str(text: &str) -> Result<Self, RateLimitError> {
         let mut limits = Self::default();
+        if text.trim_start().starts_with('{') {
+            let all: BTreeMap<String, String> = serde_json::from_str(text)
+                .map_err(|error| RateLimitError::Json(error.to_string()))?;
+            for (call, settings) in all {
+                if !CALLS.contains(&call.as_str()) {
+                    return Err(RateLimitError::Call(call));
+                }
+                let limit = limits.0.entry(call).or_default();
+                let settings = settings.split(',').map(str::trim).filter(|it| !it.is_empty());
+                settings.into_iter().try_for_each(|setting| limit.set(setting))?;
+            }
+            return Ok(limits);
+        }
         let mut call = None;
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let setting = match part.split_once('=') {
@@ -160,6 +176,16 @@ mod tests {
     }
 
     #[test]
+    fn reads_the_same_as_json() {
+        let text = r#" {"endpoint-create": "rate-limit:0.5/s,rate-burst:4,auto-adjust:true",
+                        "endpoint-get": "parallel-requests:4, max-wait-duration:15s"}"#;
+        let plain = "endpoint-create=rate-limit:0.5/s,rate-burst:4,\
+                     endpoint-get=parallel-requests:4,max-wait-duration:15s";
+        assert_eq!(text.parse::<RateLimits>(), plain.parse());
+        assert!(!text.parse::<RateLimits>().unwrap().0.is_empty());
+    }
+
+    #[test]
     fn is_off_by_default() {
         assert_eq!("".parse(), Ok(RateLimits::default()));
     }
@@ -169,6 +195,8 @@ mod tests {
         for (text, words) in [
             ("endpoint-make=rate-limit:1/s", "\"endpoint-make\" is no call"),
             ("rate-limit:1/s", "belongs to no call"),
+            ("{\"endpoint-make\": \"\"}", "\"endpoint-make\" is no call"),
+            ("{\"endpoint-get\": 4}", "no JSON object of limits"),
             ("endpoint-get=speed:1", "\"speed\" is no setting"),
             ("endpoint-get=rate-limit:0/s", "write 10/s"),
             ("endpoint-get=rate-limit:1/x", "write 10/s"),

@@ -57,6 +57,21 @@ fn others_are_set_aside_and_get_their_names_back() {
 }
 
 #[test]
+fn one_that_runtimes_take_before_ours_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    list().install(dir.path(), false).unwrap();
+    assert_eq!(Conflist::preceded_by(dir.path()), None);
+    fs::write(dir.path().join("10-bridge.conf"), "{}").unwrap();
+    fs::write(dir.path().join("00-README"), "").unwrap();
+    assert_eq!(Conflist::preceded_by(dir.path()), None);
+    let first = dir.path().join("00-bridge.conf");
+    fs::write(&first, "{}").unwrap();
+    assert_eq!(Conflist::preceded_by(dir.path()), Some(first));
+    list().install(dir.path(), true).unwrap();
+    assert_eq!(Conflist::preceded_by(dir.path()), None);
+}
+
+#[test]
 fn it_is_written_where_it_is_told_and_one_of_before_goes() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);

@@ -1,0 +1,235 @@
+//! What Cilium's own ConfigMap says to others, or about what this agent does not have.
+//!
+//! A directory of settings that was written for Cilium is taken as it is. A key that no flag has is
+//! another program's, says what this agent does anyway, or belongs to something that it does not
+//! have: the last is named, once for each thing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a key that is no flag here is about.
+#[derive(Clone, Copy)]
+enum Meaning {
+    /// The operator, Envoy or an init container reads it.
+    Others,
+    /// The agent does what these values say; of any other, what is so instead.
+    Fixed(&'static [&'static str], &'static str),
+    /// Details of something that is switched by another key.
+    Of(&'static str),
+    /// A detail by which another implementation is tuned; here nothing corresponds to it.
+    Tuning,
+}
+
+use Meaning::{Fixed, Of, Others, Tuning};
+
+const OFF: &[&str] = &["false", ""];
+const HUBBLE: &str = "enable-hubble";
+const PROXY: &str = "enable-l7-proxy";
+const VTEP: &str = "enable-vtep";
+const HEALTH: &str = "enable-health-checking";
+const MESH_AUTH: &str = "mesh-auth-enabled";
+const EGRESS_GATEWAY: &str = "enable-egress-gateway";
+const L2: &str = "enable-l2-announcements";
+
+/// Keys, or with a star how keys begin: the longest that fits says what one means.
+const KEYS: &[(&str, Meaning)] = &[
+    ("bpf-distributed-lru", Fixed(OFF, "the maps of connections are shared by all processors")),
+    ("bpf-lb-acceleration", Fixed(&["disabled", ""], "services are served at tc, not by XDP")),
+    ("bpf-lb-source-range-all-types", Fixed(OFF, "source ranges hold for external addresses")),
+    ("bpf-policy-stats-map-max", Tuning),
+    ("cilium-endpoint-gc-interval", Others),
+    ("clean-cilium-bpf-state", Others),
+    ("clean-cilium-state", Others),
+    ("cluster-pool-*", Others),
+    ("clustermesh-*", Others),
+    (
+        "cni-chaining-mode",
+        Fixed(&["none", ""], "pods have interfaces of this agent's plugin alone"),
+    ),
+    ("custom-cni-conf", Others),
+    ("datapath-mode", Fixed(&["veth"], "pods have veth interfaces")),
+    ("debug-verbose", Tuning),
+    ("default-lb-service-ipam", Others),
+    ("dnsproxy-*", Of(PROXY)),
+    ("egress-gateway-*", Of(EGRESS_GATEWAY)),
+    ("enable-auto-protect-node-port-range", Tuning),
+    ("enable-bandwidth-manager", Fixed(OFF, "pods' bandwidth is not limited")),
+    ("enable-bgp-control-plane", Fixed(OFF, "no routes are announced by BGP")),
+    ("enable-bpf-clock-probe", Tuning),
+    ("enable-bpf-masquerade", Fixed(&["true", ""], "masquerading is always done by BPF programs")),
+    ("enable-drift-checker", Fixed(OFF, "the ConfigMap is not compared with what is in force")),
+    ("enable-dynamic-config", Fixed(OFF, "changed settings are in force after a restart")),
+    (EGRESS_GATEWAY, Fixed(OFF, "pods leave by their own node")),
+    ("enable-endpoint-health-checking", Of(HEALTH)),
+    ("enable-endpoint-lockdown-on-policy-overflow", Fixed(OFF, "a full policy map adds no rule")),
+    ("enable-endpoint-routes", Fixed(OFF, "pods are reached by the node's own route to them")),
+    ("enable-envoy-config", Fixed(OFF, "there is no Envoy")),
+    ("enable-gateway-api", Fixed(OFF, "there is no Envoy")),
+    ("enable-health-check-loadbalancer-ip", Fixed(OFF, "health checks come to node addresses")),
+    (HEALTH, Fixed(OFF, "nodes do not probe each other")),
+    (HUBBLE, Fixed(OFF, "flows are shown by `volvox monitor`")),
+    ("enable-ingress-controller", Fixed(OFF, "there is no Envoy")),
+    ("enable-ipsec", Fixed(OFF, "traffic between nodes is not encrypted")),
+    ("enable-ipv4-big-tcp", Fixed(OFF, "packets are at most 64 KiB")),
+    ("enable-ipv6-big-tcp", Fixed(OFF, "packets are at most 64 KiB")),
+    ("enable-k8s-networkpolicy", Fixed(&["true"], "NetworkPolicies are always enforced")),
+    (L2, Fixed(OFF, "addresses of services are not announced in the node's network")),
+    ("enable-l2-neigh-discovery", Tuning),
+    (PROXY, Fixed(OFF, "a rule for HTTP or DNS is refused and named in `status`")),
+    ("enable-lb-ipam", Others),
+    ("enable-local-redirect-policy", Fixed(OFF, "CiliumLocalRedirectPolicies are not read")),
+    ("enable-masquerade-to-route-source", Fixed(OFF, "pods leave with the address of the device")),
+    ("enable-metrics", Tuning),
+    ("enable-no-service-endpoints-routable", Tuning),
+    ("enable-non-default-deny-policies", Fixed(&["true"], "`enableDefaultDeny` is always obeyed")),
+    ("enable-policy-secrets-sync", Others),
+    ("enable-sctp", Fixed(&["true", "false", ""], "")),
+    ("enable-service-topology", Fixed(OFF, "hints of topology are not heeded")),
+    ("enable-tcx", Fixed(&["true"], "programs are attached by tcx")),
+    (VTEP, Fixed(OFF, "there are no tunnels to other VXLAN endpoints")),
+    ("enable-well-known-identities", Fixed(OFF, "there are no identities for a managed etcd")),
+    ("enable-wireguard", Fixed(OFF, "traffic between nodes is not encrypted")),
+    ("enable-xt-socket-fallback", Tuning),
+    ("envoy-*", Others),
+    ("external-envoy-proxy", Others),
+    ("health-check-*", Of(HEALTH)),
+    ("http-*", Others),
+    ("hubble-*", Of(HUBBLE)),
+    ("identity-gc-interval", Others),
+    ("identity-heartbeat-timeout", Others),
+    ("identity-management-mode", Fixed(&["agent", "both"], "the agent makes CiliumIdentities")),
+    ("install-no-conntrack-iptables-rules", Fixed(OFF, "no rules of iptables are made")),
+    ("ipam-cilium-node-update-rate", Others),
+    ("iptables-random-fully", Fixed(OFF, "no rules of iptables are made")),
+    ("kube-proxy-replacement", Fixed(&["true"], "services of every type are served here")),
+    ("l2-*", Of(L2)),
+    ("log-opt", Tuning),
+    ("max-connected-clusters", Fixed(&["255"], "a mesh has at most 255 clusters")),
+    (MESH_AUTH, Fixed(OFF, "a rule that asks for authentication is refused")),
+    ("mesh-auth-*", Of(MESH_AUTH)),
+    ("metrics-sampling-interval", Tuning),
+    ("nat-map-stats-*", Tuning),
+    ("node-port-bind-protection", Fixed(OFF, "a process may bind a node port")),
+    ("node-port-range", Tuning),
+    ("nodeport-addresses", Fixed(&[""], "node ports are served at every address of the node")),
+    ("nodes-gc-interval", Others),
+    ("operator-*", Others),
+    ("packetization-layer-pmtud-mode", Tuning),
+    ("policy-audit-mode", Fixed(OFF, "what policy denies is dropped")),
+    ("policy-cidr-match-mode", Fixed(&[""], "a CIDR selects no pod and no node")),
+    ("policy-deny-response", Fixed(&["none", ""], "what policy denies is dropped in silence")),
+    ("policy-secrets-*", Others),
+    ("preallocate-bpf-maps", Fixed(OFF, "maps that may be large are not allocated in advance")),
+    ("proxy-*", Others),
+    ("set-cilium-node-taints", Others),
+    ("synchronize-k8s-nodes", Others),
+    ("tofqdns-*", Of(PROXY)),
+    ("tunnel-source-port-range", Fixed(&["0-0", ""], "the kernel chooses source ports of tunnels")),
+    ("unmanaged-pod-watcher-interval", Others),
+    ("vtep-*", Of(VTEP)),
+];
+
+fn meaning(key: &str) -> Option<Meaning> {
+    let fits = |name: &str| match name.strip_suffix('*') {
+        Some(begin) => key.starts_with(begin),
+        None => key == name,
+    };
+    let fitting = KEYS.iter().filter(|(name, _)| fits(name));
+    fitting.max_by_key(|(name, _)| name.len()).map(|(_, meaning)| *meaning)
+}
+
+/// What is to be said of these keys, which are no flags here, and their values.
+pub(super) fn remarks(found: &BTreeMap<String, String>) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let mut details: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let (mut tuning, mut unknown) = (Vec::new(), Vec::new());
+    for (key, value) in found {
+        match meaning(key) {
+            None => unknown.push(key.as_str()),
+            Some(Others) => {}
+            Some(Tuning) => tuning.push(key.as_str()),
+            Some(Of(switch)) if found.contains_key(switch) => {
+                details.entry(switch).or_default().insert(key);
+            }
+            Some(Of(_)) => tuning.push(key.as_str()),
+            Some(Fixed(values, _)) if values.contains(&value.as_str()) => {}
+            Some(Fixed(_, instead)) => {
+                remarks.push((key.as_str(), format!("{key}={value} is not supported: {instead}")));
+            }
+        }
+    }
+    let mut said = Vec::new();
+    for (key, mut remark) in remarks {
+        if let Some(details) = details.get(key) {
+            let all: Vec<_> = details.iter().copied().collect();
+            remark += &format!("; without effect, too: {}", all.join(", "));
+        }
+        said.push(remark);
+    }
+    for (list, why) in [(tuning, "without effect here"), (unknown, "not known to this agent")] {
+        if !list.is_empty() {
+            said.push(format!("{why} and ignored: {}", list.join(", ")));
+        }
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said_of(all: &[(&str, &str)]) -> Vec<String> {
+        remarks(&all.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect())
+    }
+
+    #[test]
+    fn what_is_off_or_somebody_elses_is_passed_over() {
+        let quiet = [
+            ("operator-prometheus-serve-addr", ":9963"),
+            ("enable-wireguard", "false"),
+            ("vtep-mac", ""),
+            ("enable-sctp", "true"),
+            ("nodeport-addresses", ""),
+        ];
+        assert_eq!(said_of(&quiet), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_on_and_not_there_is_named_with_its_details() {
+        let said = said_of(&[
+            ("enable-hubble", "true"),
+            ("hubble-listen-address", ":4244"),
+            ("enable-wireguard", "true"),
+            ("debug-verbose", "flow"),
+            ("enable-foo", "true"),
+        ]);
+        assert_eq!(
+            said,
+            [
+                "enable-hubble=true is not supported: flows are shown by `volvox monitor`; \
+                 without effect, too: hubble-listen-address",
+                "enable-wireguard=true is not supported: traffic between nodes is not encrypted",
+                "without effect here and ignored: debug-verbose",
+                "not known to this agent and ignored: enable-foo",
+            ]
+        );
+    }
+
+    #[test]
+    fn each_key_stands_once_and_names_a_switch_that_is_there() {
+        let names: BTreeSet<_> = KEYS.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names.len(), KEYS.len());
+        for (name, meaning) in KEYS {
+            if let Of(switch) = meaning {
+                assert!(names.contains(switch), "{name} belongs to {switch}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_flag_is_listed_as_none() {
+        let command = super::super::command();
+        let flags: Vec<_> = command.get_arguments().filter_map(clap::Arg::get_long).collect();
+        let exact = KEYS.iter().map(|(name, _)| *name).filter(|name| flags.contains(name));
+        assert_eq!(exact.collect::<Vec<_>>(), [""; 0]);
+    }
+}
