@@ -27,8 +27,8 @@ const LARGER: [(&str, &str, &str); 17] = [
     ("agent/src/ports/cluster/trim.rs", "object", "one arm for each kind of object"),
     ("agent/cli/src/args.rs", "LbTables", "one flag for each table"),
     ("agent/inspect/src/monitor/hub.rs", "Ready", "one flag for each source"),
-    ("testbed/src/sim/action.rs", "fmt", "one arm for each action"),
-    ("testbed/src/sim/node.rs", "Node", "all that a simulated node has"),
+    ("testbed/src/sim/history/action.rs", "fmt", "one arm for each action"),
+    ("testbed/src/sim/world/node.rs", "Node", "all that a simulated node has"),
     ("bpf-progs/src/features.rs", "Features", "one flag for each feature of the datapath"),
 ];
 
