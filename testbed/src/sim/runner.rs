@@ -134,7 +134,7 @@ impl Node {
     /// An agent that died is followed by another one.
     fn replace_dead_agent(&mut self) {
         if self.world.is_alive() && self.world.fate.is_dead() {
-            match self.power {
+            match self.faults.power {
                 Some(_) => self.lose_power(),
                 None => {
                     self.trace.say(|| "it died".to_owned());

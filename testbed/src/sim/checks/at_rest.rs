@@ -16,8 +16,8 @@ use volvox_actors_simulated::{
 
 use crate::sim::{
     history::events::StoreEvent,
-    model::{PODS, SOURCES},
-    world::{connections::HOST_PEER, node::Node},
+    model::{PODS, REMOTE_PODS, SOURCES, other_nodes::NODES},
+    world::{connections::HOST_PEER, node::Node, remote_cluster},
 };
 
 /// How long each look waits for the next, seconds. All together is the bound of liveness: an
@@ -30,7 +30,7 @@ impl Node {
         self.end_faults();
         self.world.kernel.hold(false);
         self.world.kernel.stall(|_| false);
-        self.hung = None;
+        self.faults.hung = None;
         self.boot(false);
         self.deliver(false);
         self.store(StoreEvent::Up);
@@ -84,13 +84,7 @@ impl Node {
         if let Some(pod) = self.pods.values().find(|pod| pod.call.is_some()) {
             return Some(format!("pod {} is neither started nor deleted", pod.number));
         }
-        let open = [
-            self.deletions.len(),
-            self.queued.len(),
-            self.regenerations.len(),
-            self.quarantine_requests.len(),
-        ];
-        if open.iter().any(|count| *count > 0) {
+        if self.requests.are_open() {
             return Some("somebody outside still waits for an answer".to_owned());
         }
         if self.world.cluster.as_ref().is_some_and(|cluster| !cluster.is_heard()) {
@@ -116,7 +110,7 @@ impl Node {
     /// Records that could not be read are evidence.
     fn quarantine_lacks(&self) -> Option<String> {
         let retained = self.world.disk.with(|files| files.directories("quarantine"));
-        (retained.map_or(0, |retained| retained.len()) < self.torn)
+        (retained.map_or(0, |retained| retained.len()) < self.remembered.torn)
             .then(|| "a record that could not be read is not in quarantine".to_owned())
     }
 
@@ -132,11 +126,11 @@ impl Node {
     fn remember(&mut self) {
         let report = self.world.report();
         let rebuilt = report.endpoints.iter().find(|(_, it)| it.fate == Fate::Rebuilt);
-        if let (false, Some((id, _))) = (self.tampered, rebuilt) {
+        if let (false, Some((id, _))) = (self.remembered.tampered, rebuilt) {
             self.wrong(format!("endpoint {id} lost its state file to a kill"));
         }
         let left = self.world.kernel.with(|state| state.connections.contains_key(&HOST_PEER));
-        if self.host_connected && !left {
+        if self.remembered.host_connected && !left {
             self.wrong("a connection of the host was cut");
         }
         for pod in self.pods.values_mut() {
@@ -145,7 +139,7 @@ impl Node {
         }
         for view in self.world.list() {
             if view.spec.is_host() {
-                self.host_number = Some(view.id);
+                self.remembered.host_number = Some(view.id);
             }
             let mut oracle = self.oracle.borrow_mut();
             let own = oracle.expected.pods.values_mut().find(|it| it.endpoint == Some(view.id));
@@ -153,7 +147,7 @@ impl Node {
             let Some(app) = subject.apps.last().copied() else { continue };
             subject.identity = Some((app, view.identity));
             drop(oracle);
-            let known = *self.numbers.entry(app).or_insert(view.identity);
+            let known = *self.remembered.numbers.entry(app).or_insert(view.identity);
             if known != view.identity {
                 let (name, now) = (app.name(), view.identity);
                 self.wrong(format!("the number of {name} was {known}, now it is {now}"));
@@ -204,5 +198,14 @@ impl Node {
             }
         }
         self.wrong(format!("after all pods were deleted: {}", left.join("; ")));
+    }
+
+    /// Pods of other nodes go, and the nodes with them.
+    fn empty_other_nodes(&mut self) {
+        self.store(StoreEvent::Up);
+        self.remote_store(StoreEvent::Up);
+        (1..=REMOTE_PODS).for_each(|number| self.remote_pod(number, None));
+        (1..=NODES).for_each(|number| self.node_prefix(number, None));
+        remote_cluster::pods().for_each(|number| self.remote_cluster_pod(number, None));
     }
 }

@@ -33,7 +33,7 @@ impl Node {
         if row.endpoint != view.id || row.identity != IdentityId::HOST {
             return Some(format!("the node is endpoint {}, its row is {row:?}", view.id));
         }
-        if let Some(known) = self.host_number.filter(|known| *known != view.id) {
+        if let Some(known) = self.remembered.host_number.filter(|known| *known != view.id) {
             return Some(format!("the node was endpoint {known}, now it is {}", view.id));
         }
         self.host_policy_lacks(view.id, row.policy_slot)
@@ -42,7 +42,7 @@ impl Node {
     fn host_policy_lacks(&self, id: EndpointId, slot: u32) -> Option<String> {
         let oracle = self.oracle.borrow();
         let lives = oracle.expected.pods.values().any(|it| it.apps.last() == Some(&HOST_CLIENT));
-        let friend = self.numbers.get(&HOST_CLIENT).copied();
+        let friend = self.remembered.numbers.get(&HOST_CLIENT).copied();
         self.world.kernel.with(|state| {
             if state.pins.get(&id) != Some(&slot) {
                 return Some(format!("the pin of the node, endpoint {id}, is not its policy"));
@@ -53,7 +53,7 @@ impl Node {
             let inward = rows.iter().filter(|(key, _)| key.direction == Direction::Ingress);
             let allowed: Vec<_> =
                 inward.filter(|(_, entry)| !entry.deny).map(|(key, _)| key.identity).collect();
-            let others = self.numbers.iter().filter(|(app, _)| **app != HOST_CLIENT);
+            let others = self.remembered.numbers.iter().filter(|(app, _)| **app != HOST_CLIENT);
             let mut others = others.map(|(_, identity)| *identity).chain([IdentityId::UNKNOWN]);
             if let Some(other) = others.find(|it| allowed.contains(it)) {
                 return Some(format!("the node lets in {other}, which is no friend"));

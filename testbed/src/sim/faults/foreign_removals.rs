@@ -58,6 +58,6 @@ impl Node {
         let mut asked = self.world.pose(&endpoints, ask);
         self.time(Duration::from_millis(20), seed);
         let heard = asked.now().is_some_and(|answer| answer.is_ok());
-        (heard && self.world.is_alive() && !self.faulty).then_some(before)
+        (heard && self.world.is_alive() && !self.faults.failing).then_some(before)
     }
 }

@@ -14,7 +14,7 @@ use crate::{
 impl Node {
     /// The power goes before the nth step of kernel or disk from now, at once if no agent runs.
     pub(in crate::sim) fn cut_power(&mut self, nth: u16, tmpfs: bool, seed: u64) {
-        self.power = Some((tmpfs, seed));
+        self.faults.power = Some((tmpfs, seed));
         match self.world.is_alive() {
             true => self.world.fate.at(nth.into(), Turn::Die),
             false => self.lose_power(),
@@ -24,7 +24,7 @@ impl Node {
     /// The power goes: the kernel forgets all, the disk what was not synced. Of pods that are gone
     /// with it, some are deleted by whoever started them; of others nobody hears again.
     pub(in crate::sim) fn lose_power(&mut self) {
-        let Some((tmpfs, seed)) = self.power.take() else { return };
+        let Some((tmpfs, seed)) = self.faults.power.take() else { return };
         self.trace.say(|| "the power goes".to_owned());
         let mut random = Random::new(seed);
         self.kill();
@@ -36,13 +36,13 @@ impl Node {
         if let Some(complaint) = complaints.into_iter().next() {
             self.wrong(complaint);
         }
-        self.host_connected = false;
+        self.remembered.host_connected = false;
         // What was not synced is not sure.
-        self.host_number = None;
+        self.remembered.host_number = None;
         self.begin_anew(links);
         self.oracle.borrow_mut().services.forget();
         if tmpfs {
-            self.torn = 0;
+            self.remembered.torn = 0;
         }
     }
 }

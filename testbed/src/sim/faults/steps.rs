@@ -39,7 +39,7 @@ impl Node {
     pub(in crate::sim) fn hang_policy(&mut self, pod: u8) {
         let endpoint = self.oracle.borrow().expected.pods.get(&pod).and_then(|it| it.endpoint);
         let Some(id) = endpoint else { return };
-        self.hung = Some(pod);
+        self.faults.hung = Some(pod);
         let slots = [0, 1].map(|parity| id.slot(parity));
         self.world.kernel.stall(move |op| match op {
             KernelOp::BuildPolicy { slot, .. }
@@ -69,7 +69,7 @@ impl Node {
 
     /// Steps of the kernel or of the disk are refused from now on.
     pub(in crate::sim) fn fail_steps(&mut self, kind: Fault, one_in: u8, seed: u64) {
-        self.faulty = true;
+        self.faults.failing = true;
         if !self.world.is_alive() {
             return;
         }
@@ -102,7 +102,7 @@ impl Node {
 
     /// Everything works again.
     pub(in crate::sim) fn end_faults(&mut self) {
-        self.faulty = false;
+        self.faults.failing = false;
         self.world.fate.is_kind();
     }
 

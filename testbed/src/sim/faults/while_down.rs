@@ -50,8 +50,8 @@ impl Node {
                 }
             }
         });
-        self.torn += usize::from(torn);
-        self.tampered |= torn;
+        self.remembered.torn += usize::from(torn);
+        self.remembered.tampered |= torn;
     }
 
     /// Another record claims the address of a pod's endpoint.

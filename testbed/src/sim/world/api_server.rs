@@ -60,14 +60,14 @@ impl Node {
             let mut object = policy_object(&name, policies);
             object["specs"] = json!("rubbish");
             cluster.apply(object);
-            self.rubbish.insert(name.clone());
+            self.news.rubbish.insert(name.clone());
             self.changed(name, false);
         }
     }
 
     /// It holds what it should again.
     pub(in crate::sim) fn clear_rubbish(&mut self) {
-        let names: Vec<String> = std::mem::take(&mut self.rubbish).into_iter().collect();
+        let names: Vec<String> = std::mem::take(&mut self.news.rubbish).into_iter().collect();
         if !names.is_empty() {
             self.tell(&names);
         }

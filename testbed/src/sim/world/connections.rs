@@ -10,7 +10,7 @@ pub(in crate::sim) const HOST_PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2,
 impl Node {
     /// Every pod that runs has connections, and so has the host.
     pub(in crate::sim) fn connect(&mut self) {
-        self.host_connected = true;
+        self.remembered.host_connected = true;
         let oracle = self.oracle.borrow();
         self.world.kernel.tamper(|state| {
             for subject in oracle.expected.pods.values().filter(|subject| subject.runs) {

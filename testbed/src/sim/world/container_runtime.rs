@@ -15,6 +15,7 @@ use volvox_actors_simulated::{
 use super::{
     node::Node,
     pod::{Call, Pod},
+    requests::Deleted,
 };
 use crate::sim::model::{PODS, expected::ExpectedPod};
 
@@ -23,9 +24,6 @@ const EXPIRES: Duration = Duration::from_secs(600);
 
 /// How soon a deletion is asked for again.
 const AGAIN: Duration = Duration::from_secs(1);
-
-/// What a deletion is answered.
-pub(in crate::sim) type Deleted = Result<u32, DeleteError>;
 
 impl Node {
     fn pod(&mut self, number: u8) -> &mut Pod {
@@ -93,7 +91,7 @@ impl Node {
     fn queue(&mut self, number: u8) {
         let pod = self.pod(number);
         let attachment = pod.attachment(pod.incarnation);
-        self.queued.insert(attachment);
+        self.requests.queued.insert(attachment);
         self.vanish(number);
     }
 
@@ -131,24 +129,24 @@ impl Node {
         let attachment = pod.attachment(earlier);
         if self.world.is_alive() {
             let answer = self.pose_deletion(&attachment);
-            self.deletions.push((attachment, answer));
+            self.requests.deletions.push((attachment, answer));
         } else {
-            self.queued.insert(attachment);
+            self.requests.queued.insert(attachment);
         }
     }
 
     /// Asks for what was queued while there was no agent.
     pub(in crate::sim) fn ask_queued(&mut self) {
-        for attachment in std::mem::take(&mut self.queued) {
+        for attachment in std::mem::take(&mut self.requests.queued) {
             let answer = self.pose_deletion(&attachment);
-            self.deletions.push((attachment, answer));
+            self.requests.deletions.push((attachment, answer));
         }
     }
 
     /// The agent is gone: nobody answers any more.
     pub(in crate::sim) fn hang_up(&mut self) {
-        for (attachment, _) in std::mem::take(&mut self.deletions) {
-            self.queued.insert(attachment);
+        for (attachment, _) in std::mem::take(&mut self.requests.deletions) {
+            self.requests.queued.insert(attachment);
         }
         for number in 1..=PODS {
             match self.pod(number).call.take() {
@@ -166,14 +164,14 @@ impl Node {
             any |= self.answer(number);
         }
         let mut open = Vec::new();
-        for (attachment, mut answer) in std::mem::take(&mut self.deletions) {
+        for (attachment, mut answer) in std::mem::take(&mut self.requests.deletions) {
             match answer.now() {
                 None => open.push((attachment, answer)),
                 Some(Ok(Ok(_) | Err(DeleteError::NotFound))) => {}
-                Some(_) => drop(self.queued.insert(attachment)),
+                Some(_) => drop(self.requests.queued.insert(attachment)),
             }
         }
-        self.deletions = open;
+        self.requests.deletions = open;
         self.regenerated();
         self.granted();
         any
@@ -259,7 +257,7 @@ impl Node {
     /// The pod starts: from now on its packets pass where they may.
     fn started(&mut self, number: u8, view: &EndpointView) {
         let id = view.id;
-        if self.freed.contains(&id) {
+        if self.requests.freed.contains(&id) {
             self.wrong(format!("endpoint number {id} was given back and is handed out again"));
         }
         let oracle = std::rc::Rc::clone(&self.oracle);
@@ -284,7 +282,7 @@ impl Node {
             if self.has_left(&subject, id) {
                 self.wrong(format!("the deletion of endpoint {id} was answered before it is gone"));
             }
-            self.freed.insert(id);
+            self.requests.freed.insert(id);
         }
         self.vanish(number);
     }

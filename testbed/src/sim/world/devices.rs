@@ -4,23 +4,16 @@ use volvox_actors_simulated::{
     model::Mac,
     node::local_node::NodeMsg,
     ports::{Link, OVERLAY},
-    testing::MemoryKernel,
 };
 
-use super::{node::Node, services};
+use super::{machine, node::Node};
 use crate::sim::{
     history::events::DeviceEvent,
-    model::devices::{DEVICES, addresses, devices, global, name, rules},
+    model::devices::{DEVICES, addresses, devices, global, name},
 };
 
 /// Numbers of such interfaces follow. Those of pods are above 1000.
 const FIRST_NUMBER: u32 = 10;
-
-/// What a kernel begins with: the node's address, and rules as nobody has moved them yet.
-pub(in crate::sim) fn begin(kernel: &MemoryKernel) {
-    services::plug_host(kernel);
-    kernel.tamper(|state| state.routing.rules = rules(0));
-}
 
 impl Node {
     /// Something happens to an interface to other machines.
@@ -90,7 +83,7 @@ impl Node {
 
     /// The machine begins anew, with the interfaces that it had.
     pub(in crate::sim) fn begin_anew(&self, links: Vec<Link>) {
-        begin(&self.world.kernel);
+        machine::begin(&self.world.kernel);
         self.world.kernel.tamper(|state| links.into_iter().for_each(|link| state.plug(link)));
         let mut oracle = self.oracle.borrow_mut();
         oracle.devices = Default::default();

@@ -6,13 +6,13 @@ use serde_json::json;
 use volvox_actors_simulated::{
     cluster::kvstore::{ADDRESSES, IDENTITIES, IDENTITY_USERS, NODES},
     model::IdentityId,
-    testing::{KvLink, MemoryKvStore},
+    testing::MemoryKvStore,
 };
 
-use super::{node::Node, remote_cluster};
+use super::{node::Node, store_events::affect};
 use crate::sim::{
     history::events::StoreEvent,
-    model::{NAMESPACE, REMOTE_PODS, expected::remote_address, policies::App},
+    model::{NAMESPACE, expected::remote_address, policies::App},
 };
 
 /// The node that all remote pods are on.
@@ -62,20 +62,6 @@ fn number_of(store: &MemoryKvStore, app: App) -> IdentityId {
     }
     store.put(&format!("{IDENTITY_USERS}{labels}/{THERE}"), &id.to_string());
     id
-}
-
-/// Something happens to a store.
-pub(in crate::sim) fn affect(store: &MemoryKvStore, what: StoreEvent) {
-    match what {
-        StoreEvent::Down => store.set_link(KvLink::Down),
-        StoreEvent::Silent => store.set_link(KvLink::Silent),
-        StoreEvent::Up => store.set_link(KvLink::Up),
-        StoreEvent::Compacted => store.compact(),
-        StoreEvent::Expired => store.expire(),
-        StoreEvent::HungUp => store.hang_up(),
-        StoreEvent::Lost => store.lose_answers(),
-        StoreEvent::Restored => store.rewind(),
-    }
 }
 
 impl Node {
@@ -143,14 +129,5 @@ impl Node {
         if let Some(before) = before.filter(|app| !oracle.expected.remote_apps().contains(app)) {
             store.delete(&format!("{IDENTITY_USERS}{}/{THERE}", labels(before)));
         }
-    }
-
-    /// Pods of other nodes go.
-    pub(in crate::sim) fn empty_other_nodes(&mut self) {
-        self.store(StoreEvent::Up);
-        self.remote_store(StoreEvent::Up);
-        (1..=REMOTE_PODS).for_each(|number| self.remote_pod(number, None));
-        self.nodes_leave();
-        remote_cluster::pods().for_each(|number| self.remote_cluster_pod(number, None));
     }
 }

@@ -17,11 +17,11 @@ impl Node {
         self.watch();
         let kernel = self.world.kernel.clone();
         kernel.with(|state| self.oracle.borrow_mut().everything(state));
-        self.heard = false;
+        self.news.heard = false;
         match &self.world.cluster {
             // It has what it was told, and is there or not.
             Some(cluster) => cluster.set_down(!reported),
-            None => self.untold = self.world.manifests.keys().cloned().collect(),
+            None => self.news.untold = self.world.manifests.keys().cloned().collect(),
         }
         if reported {
             self.deliver(false);
@@ -31,7 +31,7 @@ impl Node {
 
     /// The agent dies before the nth step of kernel or disk from now.
     pub(in crate::sim) fn kill_at(&mut self, nth: u16) {
-        self.power = None;
+        self.faults.power = None;
         if self.world.is_alive() {
             self.world.fate.at(nth.into(), Turn::Die);
         }
@@ -41,9 +41,9 @@ impl Node {
     pub(in crate::sim) fn kill(&mut self) {
         if self.world.is_alive() {
             self.world.crash();
-            self.freed.clear();
-            self.regenerations.clear();
-            self.quarantine_requests.clear();
+            self.requests.freed.clear();
+            self.requests.regenerations.clear();
+            self.requests.quarantine.clear();
             self.hang_up();
         }
     }

@@ -41,7 +41,7 @@ impl Node {
 
     /// What a manifest holds is to be told, now or later.
     pub(in crate::sim) fn changed(&mut self, name: String, reported: bool) {
-        self.untold.insert(name);
+        self.news.untold.insert(name);
         if reported {
             self.deliver(false);
         }
@@ -53,11 +53,11 @@ impl Node {
             return;
         }
         self.api_server(ApiServerEvent::Up);
-        let mut names: Vec<String> = std::mem::take(&mut self.untold).into_iter().collect();
+        let mut names: Vec<String> = std::mem::take(&mut self.news.untold).into_iter().collect();
         if repeat {
             names.extend(self.world.manifests.keys().next().cloned());
         }
-        self.heard = true;
+        self.news.heard = true;
         self.tell(&names);
     }
 
@@ -79,7 +79,7 @@ impl Node {
             self.may_be(number, App::None);
             Ok(app)
         };
-        if self.world.is_alive() && self.heard {
+        if self.world.is_alive() && self.news.heard {
             self.tell(std::slice::from_ref(&name));
             self.steps(20, u64::from(which));
         }
@@ -95,10 +95,10 @@ impl Node {
         let name = Self::named(which);
         if self.world.cluster.is_some() {
             self.serve_rubbish(name);
-        } else if self.world.is_alive() && self.heard {
+        } else if self.world.is_alive() && self.news.heard {
             self.world.tell_unreadable(&name);
             // It can be read again by the time that anything else is told.
-            self.untold.insert(name);
+            self.news.untold.insert(name);
         }
     }
 

@@ -8,23 +8,53 @@ use std::{
 };
 
 use volvox_actors_simulated::{
-    host::Answer,
     model::{EndpointId, IdentityId},
     testing::{Residue, World},
 };
 
-use super::{
-    container_runtime::Deleted,
-    devices,
-    operator::{QuarantineRequests, Regenerated},
-    pod::Pod,
-    remote_cluster::RemoteCluster,
-};
+use super::{machine, pod::Pod, remote_cluster::RemoteCluster, requests::Requests};
 use crate::sim::{
     model::{PODS, policies::App},
     oracle::Oracle,
     record::trace::Trace,
 };
+
+/// What the agent has heard of manifests.
+pub(in crate::sim) struct News {
+    /// It has heard of them: of all at once, the first time.
+    pub(in crate::sim) heard: bool,
+    /// Manifests that it has not heard of as they are now.
+    pub(in crate::sim) untold: BTreeSet<String>,
+    /// Policies of which the API server holds rubbish.
+    pub(in crate::sim) rubbish: BTreeSet<String>,
+}
+
+/// What goes wrong, or will.
+#[derive(Default)]
+pub(in crate::sim) struct Faults {
+    /// Steps may fail.
+    pub(in crate::sim) failing: bool,
+    /// The pod of whose policy nothing is written.
+    pub(in crate::sim) hung: Option<u8>,
+    /// When the agent dies next, the machine loses power: with the state directory or without, and
+    /// the seed of what is left.
+    pub(in crate::sim) power: Option<(bool, u64)>,
+}
+
+/// What was true of the node whenever it was at rest, and has to stay.
+#[derive(Default)]
+pub(in crate::sim) struct Remembered {
+    /// The numbers that labels had: they outlive everything.
+    pub(in crate::sim) numbers: BTreeMap<App, IdentityId>,
+    /// The number of the node's own endpoint, once it had one.
+    pub(in crate::sim) host_number: Option<EndpointId>,
+    /// The host has a connection too.
+    pub(in crate::sim) host_connected: bool,
+    /// Records that were torn and are to be found in quarantine.
+    pub(in crate::sim) torn: usize,
+    /// More than kills happened to the state directory.
+    pub(in crate::sim) tampered: bool,
+}
 
 /// A node and what is around it.
 pub struct Node {
@@ -32,43 +62,20 @@ pub struct Node {
     pub(in crate::sim) oracle: Rc<RefCell<Oracle>>,
     pub(in crate::sim) trace: Trace,
     pub(in crate::sim) pods: BTreeMap<u8, Pod>,
-    /// The agent has heard of manifests: of all at once, the first time.
-    pub(in crate::sim) heard: bool,
-    /// Manifests that the agent has not heard of as they are now.
-    pub(in crate::sim) untold: BTreeSet<String>,
-    /// Policies of which the API server holds rubbish.
-    pub(in crate::sim) rubbish: BTreeSet<String>,
-    /// Deletions that the next agent is asked for.
-    pub(in crate::sim) queued: BTreeSet<String>,
-    pub(in crate::sim) deletions: Vec<(String, Answer<Deleted>)>,
-    /// Endpoint numbers that were given back in this life.
-    pub(in crate::sim) freed: BTreeSet<EndpointId>,
-    pub(in crate::sim) regenerations: Vec<(u64, Answer<Regenerated>)>,
-    pub(in crate::sim) quarantine_requests: QuarantineRequests,
-    /// Steps may fail.
-    pub(in crate::sim) faulty: bool,
-    /// More than kills happened to the state directory.
-    pub(in crate::sim) tampered: bool,
-    /// Records that were torn and are to be found in quarantine.
-    pub(in crate::sim) torn: usize,
+    pub(in crate::sim) news: News,
+    pub(in crate::sim) requests: Requests,
+    pub(in crate::sim) faults: Faults,
+    pub(in crate::sim) remembered: Remembered,
+    /// What there was before the first pod, and has to be all behind the last one.
     pub(in crate::sim) empty: Residue,
     pub(in crate::sim) wrong: Option<String>,
-    /// The host has a connection too.
-    pub(in crate::sim) host_connected: bool,
-    /// The numbers that labels had whenever the node was at rest: they outlive everything.
-    pub(in crate::sim) numbers: BTreeMap<App, IdentityId>,
-    /// The number of the node's own endpoint, once it had one.
-    pub(in crate::sim) host_number: Option<EndpointId>,
-    /// When the agent dies next, the machine loses power: with the state directory or without, and
-    /// the seed of what is left.
-    pub(in crate::sim) power: Option<(bool, u64)>,
     /// Another cluster, if there is one.
     pub(in crate::sim) remote_cluster: Option<RemoteCluster>,
-    /// The pod of whose policy nothing is written.
-    pub(in crate::sim) hung: Option<u8>,
     /// How many interfaces to other machines there were.
     pub(in crate::sim) device_numbers: u32,
+    /// Lives of the agent, this one as well.
     pub(in crate::sim) lives: u64,
+    /// Endpoints that were there when these lives began, all together.
     pub(in crate::sim) endpoints: u64,
 }
 
@@ -79,7 +86,7 @@ impl Node {
         world.kernel.forget_steps();
         world.disk.forget_steps();
         world.kernel.tamper(|state| state.rows.links.clear());
-        devices::begin(&world.kernel);
+        machine::begin(&world.kernel);
         // Few addresses, so that they are used again soon.
         world.settings.pools.ipv4 = "10.0.0.0/26".parse().ok();
         let recorder = trace.clone();
@@ -92,24 +99,12 @@ impl Node {
             oracle: Rc::default(),
             trace,
             pods: (1..=PODS).map(|number| (number, Pod::new(number))).collect(),
-            heard: true,
-            untold: BTreeSet::new(),
-            rubbish: BTreeSet::new(),
-            queued: BTreeSet::new(),
-            deletions: Vec::new(),
-            freed: BTreeSet::new(),
-            regenerations: Vec::new(),
-            quarantine_requests: Vec::new(),
-            tampered: false,
-            faulty: false,
-            torn: 0,
+            news: News { heard: true, untold: BTreeSet::new(), rubbish: BTreeSet::new() },
+            requests: Requests::default(),
+            faults: Faults::default(),
+            remembered: Remembered::default(),
             wrong: None,
-            host_connected: false,
-            numbers: BTreeMap::new(),
-            host_number: None,
-            power: None,
             remote_cluster: None,
-            hung: None,
             device_numbers: 0,
             lives: 1,
             endpoints: 0,

@@ -1,25 +1,20 @@
 //! What an operator asks of the agent: endpoints with fresh programs, and backends that are kept from new
 //! connections or released.
 
-use std::sync::Arc;
-
 use volvox_actors_simulated::{
     endpoints::{
-        endpoint::{EndpointView, Level, PatchError},
+        endpoint::Level,
         supervisor::{EndpointsMsg, Target},
     },
-    host::{Answer, Reply},
-    services::service_cache::{ServicesMsg, UnknownBackend},
+    host::Reply,
+    services::service_cache::ServicesMsg,
 };
 
-use super::node::Node;
+use super::{
+    node::Node,
+    requests::{QuarantineRequest, Regenerated},
+};
 use crate::sim::model::service_members::{BACKENDS, place};
-
-/// What a regeneration is answered.
-pub(in crate::sim) type Regenerated = Result<Arc<EndpointView>, PatchError>;
-
-/// Requests whose answers have not come, oldest first.
-pub(in crate::sim) type QuarantineRequests = Vec<(u8, bool, Answer<Result<(), UnknownBackend>>)>;
 
 impl Node {
     /// An endpoint is to be regenerated with fresh programs.
@@ -39,14 +34,14 @@ impl Node {
         let endpoints = self.world.node_supervisor().endpoints.clone();
         drop(self.world.pose(&endpoints, request(Level::Rewrite)));
         let answer = self.world.pose(&endpoints, request(Level::Rebuild));
-        self.regenerations.push((loads, answer));
+        self.requests.regenerations.push((loads, answer));
     }
 
     /// Endpoints that were to have fresh programs have them.
     pub(super) fn regenerated(&mut self) {
         let loads = self.world.kernel.with(|state| state.loads);
         let mut open = Vec::new();
-        for (before, mut answer) in std::mem::take(&mut self.regenerations) {
+        for (before, mut answer) in std::mem::take(&mut self.requests.regenerations) {
             match answer.now() {
                 None => open.push((before, answer)),
                 Some(Ok(Ok(view))) if loads == before => {
@@ -55,7 +50,7 @@ impl Node {
                 Some(_) => {}
             }
         }
-        self.regenerations = open;
+        self.requests.regenerations = open;
     }
 
     /// An operator asks for a backend to be quarantined or released.
@@ -70,13 +65,13 @@ impl Node {
             desired,
             reply,
         });
-        self.quarantine_requests.push((backend, desired, answer));
+        self.requests.quarantine.push((backend, desired, answer));
     }
 
     /// Takes in what was granted: it is in force by then.
     pub(in crate::sim) fn granted(&mut self) {
-        let mut open: QuarantineRequests = Vec::new();
-        let all = std::mem::take(&mut self.quarantine_requests);
+        let mut open: Vec<QuarantineRequest> = Vec::new();
+        let all = std::mem::take(&mut self.requests.quarantine);
         let mut later: Vec<u8> = all.iter().map(|(backend, ..)| *backend).collect();
         for (backend, desired, mut answer) in all {
             later.remove(0);
@@ -91,7 +86,7 @@ impl Node {
                 Some(_) => {}
             }
         }
-        self.quarantine_requests = open;
+        self.requests.quarantine = open;
         let oracle = self.oracle.borrow();
         let wrong =
             self.world.kernel.with(|state| oracle.services.quarantine.wrong(&state.services));

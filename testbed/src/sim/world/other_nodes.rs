@@ -4,7 +4,7 @@ use serde_json::json;
 use volvox_actors_simulated::node::routes::RoutingMode;
 
 use super::{kvstore::node_key, node::Node};
-use crate::sim::model::other_nodes::{NODES, gateways, nets};
+use crate::sim::model::other_nodes::{gateways, nets};
 
 /// How agents reach them.
 pub(in crate::sim) const NATIVE: RoutingMode =
@@ -41,10 +41,5 @@ impl Node {
             self.oracle.borrow_mut().routes.may_go();
             self.boot(true);
         }
-    }
-
-    /// Nodes with prefixes leave.
-    pub(in crate::sim) fn nodes_leave(&mut self) {
-        (1..=NODES).for_each(|number| self.node_prefix(number, None));
     }
 }

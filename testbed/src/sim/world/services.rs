@@ -1,20 +1,10 @@
-//! Services and Ingresses that come, change and go, and the node's address that they are reached at.
-
-use volvox_actors_simulated::{ports::Link, testing::MemoryKernel};
+//! Services and Ingresses that come, change and go.
 
 use super::node::Node;
 use crate::sim::model::{
     manifests::{ingress_document, service_documents},
     service_members::Members,
-    services::HOST,
 };
-
-/// The node has its address.
-pub(in crate::sim) fn plug_host(kernel: &MemoryKernel) {
-    let addresses = vec![format!("{HOST}/24").parse().expect("an address")];
-    let link = Link { ifindex: 2, name: "eth0".to_owned(), addresses, ..Link::default() };
-    kernel.tamper(|state| state.plug(link));
-}
 
 impl Node {
     /// A service has other backends, comes, or goes.
