@@ -124,7 +124,7 @@ impl Node {
             Action::TearRecord(pod) => self.tear_record(*pod),
             Action::DuplicateRecord(pod, id) => self.duplicate_record(*pod, EndpointId(*id)),
             Action::ForeignRows => self.add_foreign_rows(),
-            Action::ForeignChange(seed) => self.change_rows(*seed),
+            Action::ForeignChange(seed) => self.see_change_undone(*seed),
             Action::RestartUnchanged => self.restart_unchanged(),
             Action::Rest => self.come_to_rest(),
         }

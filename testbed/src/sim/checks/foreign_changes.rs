@@ -65,7 +65,7 @@ fn prefix() -> IpNet {
 
 impl Node {
     /// The node comes to rest, somebody changes a row, and a sweep goes by.
-    pub(in crate::sim) fn change_rows(&mut self, seed: u64) {
+    pub(in crate::sim) fn see_change_undone(&mut self, seed: u64) {
         self.come_to_rest();
         if !self.world.is_alive() || self.wrong.is_some() {
             return;
