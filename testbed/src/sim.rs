@@ -1,38 +1,21 @@
 //! The simulator: whole lifetimes of a node, by the thousand, in virtual time.
 //!
 //! The actors are those of production. Kernel and disk are in memory and do one step at a time, in
-//! an order that follows from a seed; a [history](action) says what happens to the node, and an
+//! an order that follows from a seed; a [history] says what happens to the node, and an
 //! `oracle` looks at what every step makes of packets.
+//!
+//! Imports go down in this order: report, runner, checks, faults, world, oracle, history, model; record is
+//! used by all who tell what happened.
 
-pub mod action;
-mod around;
-mod calls;
-mod cluster;
-mod command;
-mod datapath;
-pub mod draw;
-mod drift;
-mod far;
-mod flight;
-mod guard;
-mod harm;
-mod members;
+mod checks;
+mod faults;
+pub mod history;
 pub mod model;
-pub mod node;
 mod oracle;
-mod pace;
-mod peers;
-mod pod;
-mod quarantine;
-mod rest;
-pub mod scenarios;
-mod served;
-pub mod shrink;
-mod store;
-mod tamper;
-pub mod thief;
-pub mod trace;
-pub mod uplink;
+pub mod record;
+mod report;
+pub mod runner;
+pub mod world;
 
-pub use command::{Options, run, seeds_until_caught};
-pub use rest::Realised;
+pub use checks::Realised;
+pub use report::{Options, run, seeds_until_caught};

@@ -6,7 +6,12 @@ use volvox_actors_simulated::mutants::Mutant;
 use volvox_inspect::dashboard::Opened;
 use volvox_testbed::{
     lab::Binaries,
-    sim::{action::Action, draw::draw, node::Node, scenarios, seeds_until_caught, trace::Trace},
+    sim::{
+        history::{action::Action, draw::draw, scenarios},
+        record::trace::Trace,
+        seeds_until_caught,
+        world::node::Node,
+    },
 };
 
 /// How many random histories are lived through here; `cargo testbed sim --seeds N` takes more.

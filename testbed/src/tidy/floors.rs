@@ -1,5 +1,5 @@
-//! The floors of `actors/src`: an import goes down, never up, and modules that lie side by side on a floor
-//! form no circle. So everyone who reads a file knows where what it uses can be.
+//! Floors: an import goes down, never up, and modules that lie side by side on a floor form no circle. So
+//! everyone who reads a file knows where what it uses can be.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,99 +8,140 @@ use std::{
 
 use super::{Problem, Tree, imports::imports};
 
-/// The lowest first. Test benches and the fuzzers' functions lie beside them and may use all.
-const FLOORS: [&str; 12] = [
-    "mutants",
-    "host",
-    "model",
-    "ports",
-    "state_directory",
-    "policy",
-    "endpoints",
-    "services",
-    "node",
-    "restore",
-    "cluster",
-    "node_supervisor",
+/// A tree of modules that has floors.
+struct House {
+    root: &'static str,
+    /// The modules that it is in, from its crate's root.
+    within: &'static [&'static str],
+    /// The lowest first. Test benches and the fuzzers' functions lie beside them and may use all.
+    floors: &'static [&'static str],
+    /// Floors that are folders of modules; the others are one module each.
+    folders: &'static [&'static str],
+}
+
+const HOUSES: [House; 2] = [
+    House {
+        root: "actors/src",
+        within: &[],
+        floors: &[
+            "mutants",
+            "host",
+            "model",
+            "ports",
+            "state_directory",
+            "policy",
+            "endpoints",
+            "services",
+            "node",
+            "restore",
+            "cluster",
+            "node_supervisor",
+        ],
+        folders: &["policy", "endpoints", "services", "node", "cluster"],
+    },
+    House {
+        root: "testbed/src/sim",
+        within: &["sim"],
+        floors: &[
+            "record", "model", "history", "oracle", "world", "faults", "checks", "runner", "report",
+        ],
+        folders: &["record", "model", "history", "oracle", "world", "faults", "checks", "report"],
+    },
 ];
 
-/// Floors that are folders of modules; the others are one module each.
-const FOLDERS: [&str; 5] = ["policy", "endpoints", "services", "node", "cluster"];
-
-const ROOT: &str = "actors/src";
+/// Which modules of a floor each of them uses.
+type Uses = BTreeMap<(&'static str, String), BTreeSet<String>>;
 
 pub(super) fn check(tree: &Tree) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    let mut uses: BTreeMap<(&str, String), BTreeSet<String>> = BTreeMap::new();
-    for (path, text) in tree.rust(ROOT).filter(|(path, _)| !is_beside(path)) {
-        let module = module_of(path);
-        let Some(floor) = module.first().and_then(|name| height(name)) else {
-            if !module.is_empty() {
-                let what = format!("{} is no floor: see testbed/src/tidy/floors.rs", module[0]);
-                problems.push(Problem { path: path.into(), line: 0, what });
-            }
-            continue;
-        };
-        for (line, target) in imports(text, &module) {
-            let Some(above) = target.first().and_then(|name| height(name)) else { continue };
-            if above > floor {
-                let (from, to) = (FLOORS[floor], target.join("::"));
-                let what = format!(
-                    "{to} lies above {from}: move what both need down, or say the news through an Outlet"
-                );
-                problems.push(Problem { path: path.into(), line, what });
-            }
-            let (Some(own), Some(other)) = (module.get(1), target.get(1)) else { continue };
-            if above == floor && own != other && FOLDERS.contains(&FLOORS[floor]) {
-                uses.entry((FLOORS[floor], own.clone())).or_default().insert(other.clone());
+    HOUSES.iter().flat_map(|house| house.check(tree)).collect()
+}
+
+impl House {
+    fn check(&self, tree: &Tree) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let mut uses = Uses::new();
+        for (path, text) in tree.rust(self.root).filter(|(path, _)| !is_beside(path)) {
+            let module = self.module_of(path);
+            let Some(floor) = module.first().and_then(|name| self.height(name)) else {
+                if !module.is_empty() {
+                    let what = format!("{} is no floor: see testbed/src/tidy/floors.rs", module[0]);
+                    problems.push(Problem { path: path.into(), line: 0, what });
+                }
+                continue;
+            };
+            for (line, target) in self.targets(text, &module) {
+                let Some(above) = target.first().and_then(|name| self.height(name)) else {
+                    continue;
+                };
+                if above > floor {
+                    let (from, to) = (self.floors[floor], target.join("::"));
+                    let what = format!(
+                        "{to} lies above {from}: move what both need down, or say the news through an Outlet"
+                    );
+                    problems.push(Problem { path: path.into(), line, what });
+                }
+                let (Some(own), Some(other)) = (module.get(1), target.get(1)) else { continue };
+                let name = self.floors[floor];
+                if above == floor && own != other && self.folders.contains(&name) {
+                    uses.entry((name, own.clone())).or_default().insert(other.clone());
+                }
             }
         }
+        problems.extend(self.folders.iter().filter_map(|folder| self.circle(folder, &uses)));
+        problems
     }
-    problems.extend(FOLDERS.into_iter().filter_map(|folder| circle(folder, &uses)));
-    problems
-}
 
-fn height(name: &str) -> Option<usize> {
-    FLOORS.iter().position(|floor| *floor == name)
-}
+    fn height(&self, name: &str) -> Option<usize> {
+        self.floors.iter().position(|floor| *floor == name)
+    }
 
-/// The path of a file's module, below the crate.
-fn module_of(path: &Path) -> Vec<String> {
-    let inside = path.strip_prefix(ROOT).unwrap_or(path).with_extension("");
-    let names = inside.iter().filter_map(|part| part.to_str());
-    names.filter(|name| !["lib", "mod"].contains(name)).map(str::to_owned).collect()
+    /// The path of a file's module, below the house.
+    fn module_of(&self, path: &Path) -> Vec<String> {
+        let inside = path.strip_prefix(self.root).unwrap_or(path).with_extension("");
+        let names = inside.iter().filter_map(|part| part.to_str());
+        names.filter(|name| !["lib", "mod"].contains(name)).map(str::to_owned).collect()
+    }
+
+    /// What a module names of the house, with the line where it does.
+    fn targets(&self, text: &str, module: &[String]) -> Vec<(usize, Vec<String>)> {
+        let within: Vec<String> = self.within.iter().map(|name| (*name).to_owned()).collect();
+        let whole = [within.as_slice(), module].concat();
+        let inside = |path: Vec<String>| path.strip_prefix(within.as_slice()).map(<[_]>::to_vec);
+        let found = imports(text, &whole).into_iter();
+        found.filter_map(|(line, path)| Some((line, inside(path)?))).collect()
+    }
+
+    /// Modules of a folder that use each other, if any do.
+    fn circle(&self, folder: &str, uses: &Uses) -> Option<Problem> {
+        let mut left: BTreeMap<&str, BTreeSet<&str>> = uses
+            .iter()
+            .filter(|((floor, _), _)| *floor == folder)
+            .map(|((_, module), used)| (module.as_str(), used.iter().map(String::as_str).collect()))
+            .collect();
+        // Whoever uses nobody that is left is in no circle.
+        loop {
+            let names: BTreeSet<_> = left.keys().copied().collect();
+            let before = left.len();
+            left.retain(|_, used| used.iter().any(|it| names.contains(it)));
+            if left.len() == before {
+                break;
+            }
+        }
+        let names: Vec<_> = left.into_keys().collect();
+        (!names.is_empty()).then(|| Problem {
+            path: Path::new(self.root).join(folder),
+            line: 0,
+            what: format!(
+                "these modules use each other, or lead to some that do: {}",
+                names.join(", ")
+            ),
+        })
+    }
 }
 
 fn is_beside(path: &Path) -> bool {
     let names = ["tests", "tests.rs", "testing", "testing.rs", "fuzzing", "fuzzing.rs"];
     path.iter().any(|part| names.iter().any(|name| part == *name))
-}
-
-/// Modules of a folder that use each other, if any do.
-fn circle(folder: &str, uses: &BTreeMap<(&str, String), BTreeSet<String>>) -> Option<Problem> {
-    let mut left: BTreeMap<&str, BTreeSet<&str>> = uses
-        .iter()
-        .filter(|((floor, _), _)| *floor == folder)
-        .map(|((_, module), used)| (module.as_str(), used.iter().map(String::as_str).collect()))
-        .collect();
-    // Whoever uses nobody that is left is in no circle.
-    loop {
-        let names: BTreeSet<_> = left.keys().copied().collect();
-        let before = left.len();
-        left.retain(|_, used| used.iter().any(|it| names.contains(it)));
-        if left.len() == before {
-            break;
-        }
-    }
-    let names: Vec<_> = left.into_keys().collect();
-    (!names.is_empty()).then(|| Problem {
-        path: Path::new(ROOT).join(folder),
-        line: 0,
-        what: format!(
-            "these modules use each other, or lead to some that do: {}",
-            names.join(", ")
-        ),
-    })
 }
 
 #[cfg(test)]
@@ -136,5 +177,24 @@ mod tests {
         let back = ("actors/src/node/conntrack/x.rs", "use crate::node::devices::{self, A};\n");
         assert!(found(&[down, up]).is_empty());
         assert_eq!(found(&[down, up, back]), [("actors/src/node".to_owned(), 0)]);
+    }
+
+    #[test]
+    fn a_house_inside_of_a_crate_has_floors_too() {
+        let files = [
+            ("testbed/src/sim/world/node.rs", "use crate::{lab::X, sim::oracle::Y};\n"),
+            (
+                "testbed/src/sim/oracle/a.rs",
+                "use super::Oracle;\nuse crate::sim::world::node::Z;\n",
+            ),
+            ("testbed/src/sim/model/a.rs", "use super::{b::C, super::history::D};\n"),
+            ("testbed/src/sim/model/b.rs", "use crate::sim::model::a::E;\n"),
+        ];
+        let want = [
+            ("testbed/src/sim/model/a.rs".to_owned(), 1),
+            ("testbed/src/sim/oracle/a.rs".to_owned(), 2),
+            ("testbed/src/sim/model".to_owned(), 0),
+        ];
+        assert_eq!(found(&files), want);
     }
 }

@@ -2,25 +2,24 @@
 
 use volvox_actors_simulated::testing::KernelState;
 
-use super::{Oracle, PLACES};
+use super::Oracle;
 
 impl Oracle {
     /// Whether every verdict is what the newest model says; if so, only that one counts from now
     /// on. Otherwise one that is not.
     pub(in crate::sim) fn exact(&mut self, state: &KernelState) -> Option<String> {
-        let before = (self.subjects.clone(), self.remotes.clone(), self.sources.clone(), self.late);
-        if let Some(lack) = self.served.lacks(&state.services) {
+        if let Some(lack) = self.services.lacks(&state.services) {
             return Some(lack);
         }
+        let before = (self.expected.clone(), self.late);
         self.rest();
         self.everything(state);
         let found = std::mem::take(&mut self.violations).into_iter().next();
         if found.is_none() {
-            self.served.rest();
-            self.peers.rest(state);
+            self.services.rest();
+            self.routes.rest(state);
         } else {
-            (self.subjects, self.remotes, self.sources, self.late) = before;
-            self.expected = [None; PLACES];
+            (self.expected, self.late) = before;
         }
         found
     }
@@ -31,15 +30,20 @@ impl Oracle {
         state: &KernelState,
         but: Option<u8>,
     ) -> Option<String> {
-        let before = (self.subjects.clone(), self.remotes.clone(), self.sources.clone(), self.late);
+        let before = (self.expected.clone(), self.late);
         self.rest();
         if let Some(but) = but {
-            self.subjects.remove(&but);
+            self.expected.pods.remove(&but);
         }
         self.everything(state);
         let found = std::mem::take(&mut self.violations).into_iter().next();
-        (self.subjects, self.remotes, self.sources, self.late) = before;
-        self.expected = [None; PLACES];
+        (self.expected, self.late) = before;
         found
+    }
+
+    /// Everything is in force: only the newest version explains anything.
+    fn rest(&mut self) {
+        self.expected.rest();
+        self.late = false;
     }
 }

@@ -1,0 +1,120 @@
+//! What happens to what surrounds the node, and what others take away from it.
+
+use std::fmt;
+
+/// What happens to an API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApiServerEvent {
+    /// It is gone.
+    Down,
+    /// It takes what it is asked and says nothing; who watches now will never hear of it again.
+    Hung,
+    /// It is there, and answers.
+    Up,
+    /// It forgets what happened until now.
+    Compacted,
+    /// It says everything once more.
+    Repeats,
+    /// It is back from a backup, and begins to count its versions again.
+    Restored,
+}
+
+/// What happens to a store, as this node finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreEvent {
+    /// It refuses connections.
+    Down,
+    /// It takes what it is asked and says nothing, and does it once it is there again.
+    Silent,
+    /// It is there, and answers.
+    Up,
+    /// It forgets what happened until now.
+    Compacted,
+    /// Every lease ends.
+    Expired,
+    /// Connections are dead: what was asked is not done, and watches say nothing any more.
+    HungUp,
+    /// What was asked is done, and the answers are lost.
+    Lost,
+    /// It was restored from a snapshot, begins to count its revisions again and has no leases.
+    Restored,
+}
+
+/// What happens to an interface to other machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceEvent {
+    /// It comes, with that set of addresses; one that is there vanishes first.
+    Comes(u8),
+    /// It vanishes.
+    Goes,
+    /// It comes up.
+    Up,
+    /// It goes down.
+    Down,
+    /// It has that set of addresses.
+    Has(u8),
+    /// Somebody removes the device of tunnels.
+    OverlayGoes,
+}
+
+/// What somebody else takes away at a pod's interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// The routes to the pod.
+    Routes,
+    /// The first place at a hook, by a program of somebody else.
+    FirstPlace,
+    /// The interface, and with it the pod.
+    Interface,
+}
+
+impl fmt::Display for ApiServerEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Down => "goes",
+            Self::Hung => "hangs",
+            Self::Up => "answers",
+            Self::Compacted => "forgets its history",
+            Self::Repeats => "repeats itself",
+            Self::Restored => "is back from a backup",
+        })
+    }
+}
+
+impl fmt::Display for StoreEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Down => "goes",
+            Self::Silent => "hangs",
+            Self::Up => "answers",
+            Self::Compacted => "forgets its history",
+            Self::Expired => "ends every lease",
+            Self::HungUp => "does not hear who is connected",
+            Self::Lost => "does what it was asked, and the answers are lost",
+            Self::Restored => "is restored from a snapshot",
+        })
+    }
+}
+
+impl fmt::Display for DeviceEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Comes(set) => write!(f, "comes with the addresses {set}"),
+            Self::Goes => f.write_str("vanishes"),
+            Self::Up => f.write_str("comes up"),
+            Self::Down => f.write_str("goes down"),
+            Self::Has(set) => write!(f, "has the addresses {set}"),
+            Self::OverlayGoes => f.write_str("is left alone, but that of tunnels vanishes"),
+        }
+    }
+}
+
+impl fmt::Display for Removal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Routes => "its routes",
+            Self::FirstPlace => "the first place at a hook",
+            Self::Interface => "its interface",
+        })
+    }
+}
