@@ -11,6 +11,7 @@ mod imports;
 mod limits;
 mod links;
 mod modules;
+mod names;
 mod rooms;
 mod text;
 mod tree;
@@ -51,6 +52,7 @@ pub fn problems(tree: &Tree) -> Vec<Problem> {
         links::check,
         floors::check,
         limits::check,
+        names::check,
         walks::check,
     ];
     let mut all: Vec<_> = checks.iter().flat_map(|check| check(tree)).collect();

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, net::IpAddr};
 use serde_json::json;
 use volvox_actors_simulated::{
     cluster::kvstore::{ADDRESSES, IDENTITIES, NODES},
-    model::{ClusterId, IdentityId, Scope},
-    testing::{MemoryClusters, MemoryKvStore},
+    model::{ClusterId, IdentityId, IdentityScope},
+    testing::{MemoryKvStore, MemoryRemoteClusters},
 };
 
 use super::{
@@ -27,7 +27,7 @@ const NODE: &str = "203.0.113.8";
 /// The other cluster.
 pub(super) struct Far {
     store: MemoryKvStore,
-    clusters: MemoryClusters,
+    clusters: MemoryRemoteClusters,
     configured: bool,
     /// What its pods are.
     apps: BTreeMap<u8, App>,
@@ -54,7 +54,7 @@ impl Node {
         if self.far.is_some() {
             return;
         }
-        let (store, clusters) = (MemoryKvStore::default(), MemoryClusters::default());
+        let (store, clusters) = (MemoryKvStore::default(), MemoryRemoteClusters::default());
         let config = json!({ "id": NUMBER, "capabilities": {} });
         store.put(&format!("cilium/cluster-config/{NAME}"), &config.to_string());
         clusters.configure(NAME, &store);
@@ -149,7 +149,7 @@ impl Node {
         let node: IpAddr = NODE.parse().ok()?;
         let is_there = far.configured && !far.apps.is_empty();
         let row = self.mapped(node);
-        if row.is_some_and(|id| id.scope() == Scope::RemoteNode) != is_there {
+        if row.is_some_and(|id| id.scope() == IdentityScope::RemoteNode) != is_there {
             return Some(format!("its node {node} is there: {is_there}; the ipcache has {row:?}"));
         }
         rows.into_iter().find_map(|(address, expected)| {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use volvox_actors_simulated::{
-    endpoints::endpoint::State,
+    endpoints::endpoint::EndpointState,
     model::{Direction, EndpointId, EndpointKind, IdentityId},
     ports::{FsOp, HOST_IFINDEX},
     state_directory::scan,
@@ -64,7 +64,7 @@ impl Node {
             (true, Some(view), Some(row)) => (view, row),
             (true, view, row) => return Some(format!("the node is {view:?} with {row:?}")),
         };
-        if view.state != State::Ready || view.failing {
+        if view.state != EndpointState::Ready || view.failing {
             return Some(format!("the node is {}: {:?}", view.state, view.last_error));
         }
         if row.endpoint != view.id || row.identity != IdentityId::HOST {

@@ -11,7 +11,7 @@ use std::{
 use volvox_actors_simulated::{
     endpoints::{
         endpoint::Level,
-        supervisor::{EndpointsMsg, Target},
+        supervisor::{EndpointReference, EndpointsMsg},
     },
     host::{Answer, Reply},
     model::{EndpointId, IdentityId},
@@ -453,7 +453,7 @@ impl Node {
         let loads = self.world.kernel.with(|state| state.loads);
         let regenerate = |level| {
             move |reply: Reply<Rebuilt>| EndpointsMsg::Regenerate {
-                target: Target::Id(id),
+                target: EndpointReference::Id(id),
                 level,
                 reason: "asked for".into(),
                 reply,

@@ -8,13 +8,13 @@ use std::{
 
 use ipnet::IpNet;
 use volvox_actors_simulated::{
-    endpoints::{build_queue::BuildQueueMsg, endpoint::State},
+    endpoints::{build_queue::BuildQueueMsg, endpoint::EndpointState},
     host::Waits,
     model::EndpointId,
     node::invariants::{self, ALWAYS, AT_REST},
     policy::{identity::IdentityMsg, rules::PolicyMsg},
     ports::{FsOp, HookState},
-    restore::Fate,
+    restore::RestoreOutcome,
     state_directory::StateFiles,
     testing::Residue,
 };
@@ -162,7 +162,7 @@ impl Node {
             let Some(view) = views.remove(&id) else {
                 return Some(format!("pod {number} has no endpoint {id} any more"));
             };
-            if view.state != State::Ready || view.failing {
+            if view.state != EndpointState::Ready || view.failing {
                 return Some(format!("endpoint {id} is {}: {:?}", view.state, view.last_error));
             }
             if view.spec.addresses != subject.addresses || view.spec.ifindex != subject.ifindex {
@@ -248,7 +248,7 @@ impl Node {
     /// At rest: what counts from now on.
     fn remember(&mut self) {
         let report = self.world.report();
-        let rebuilt = report.endpoints.iter().find(|(_, it)| it.fate == Fate::Rebuilt);
+        let rebuilt = report.endpoints.iter().find(|(_, it)| it.fate == RestoreOutcome::Rebuilt);
         if let (false, Some((id, _))) = (self.tampered, rebuilt) {
             self.wrong(format!("endpoint {id} lost its state file to a kill"));
         }

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use volvox_actors_simulated::{
     endpoints::{
-        endpoint::{EndpointView, State},
+        endpoint::{EndpointState, EndpointView},
         supervisor::EndpointsMsg,
     },
     model::EndpointId,
@@ -92,11 +92,12 @@ impl Node {
         let stayed = |view: &EndpointView| {
             let had = before.iter().find(|had| had.id == view.id);
             had.is_some_and(|had| {
-                had.state == State::Ready && had.counts.builds == view.counts.builds
+                had.state == EndpointState::Ready && had.counts.builds == view.counts.builds
             })
         };
         let wrong = self.world.kernel.with(|state| {
-            let ready = views.iter().filter(|view| view.state == State::Ready && view.serves());
+            let ready =
+                views.iter().filter(|view| view.state == EndpointState::Ready && view.serves());
             let mut ready = ready.filter(|view| !view.spec.is_host() && stayed(view));
             ready.find_map(|view| {
                 let probe = seen(state, view.id, view.spec.ifindex);

@@ -4,7 +4,7 @@
 use super::{
     BuildQueueMsg, Queued,
     answers::BuildQueueAnswer,
-    line::Line,
+    line::PermitQueue,
     permits::{OVERDUE, Permits},
 };
 use crate::host::{Behaviour, Cx, Retry};
@@ -14,7 +14,7 @@ use crate::host::{Behaviour, Cx, Retry};
 /// Give its mailbox room for every endpoint: all may ask at once.
 pub struct BuildQueue {
     permits: Permits,
-    line: Line,
+    line: PermitQueue,
     /// When it is looked whether somebody builds for too long.
     looks: Retry,
 }
@@ -23,7 +23,11 @@ impl BuildQueue {
     /// Makes each life of a queue with so many permits, at least one.
     pub fn factory(permits: usize) -> impl FnMut() -> Self + 'static {
         let permits = Permits::new(permits.max(1));
-        move || Self { permits: permits.clone(), line: Line::default(), looks: Retry::default() }
+        move || Self {
+            permits: permits.clone(),
+            line: PermitQueue::default(),
+            looks: Retry::default(),
+        }
     }
 
     fn serve(&mut self, cx: &mut Cx<'_, Self>) {

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use super::{
     BackendView, ServiceView,
     backends::Backends,
-    table::{Line, Table},
+    table::{FrontendEntry, FrontendTable},
 };
 use crate::{model::Frontend, ports::BackendState};
 
 /// All frontends.
-pub(super) fn services(table: &Table, backends: &Backends) -> Vec<ServiceView> {
+pub(super) fn services(table: &FrontendTable, backends: &Backends) -> Vec<ServiceView> {
     let places: BTreeMap<_, _> = backends.iter().map(|(at, id, state)| (id, (at, state))).collect();
-    let view = |(frontend, line): (&Frontend, &Line)| {
+    let view = |(frontend, line): (&Frontend, &FrontendEntry)| {
         let shape = line.desired()?;
         let backends = shape.backends.iter().map(|id| match places.get(id) {
             Some((at, state)) => (*id, Some(*at), *state),

@@ -9,7 +9,7 @@ use super::{
     backends::Quarantine,
     dense::Dense,
     reported::Name,
-    shape::{InKernel, Rows, Shape, Traces},
+    shape::{FrontendRows, RealisedShape, Shape, Traces},
     weight::Weight,
     wildcards::Wildcards,
 };
@@ -26,13 +26,13 @@ pub(super) const SKIPPED: u32 = u32::MAX;
 
 /// A frontend.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct FrontendEntry {
     pub(super) id: ServiceId,
     /// The service that it is of; nobody's is one of an earlier run.
     pub(super) owner: Option<Name>,
     /// What it is to be; nothing if it is to go.
     desired: Option<Shape>,
-    kernel: InKernel,
+    kernel: RealisedShape,
     /// Whether the batch under way writes it; what that writes, if something else is desired by now.
     flying: Flying,
     due: bool,
@@ -47,7 +47,7 @@ enum Flying {
     Other(Option<Box<Shape>>),
 }
 
-impl Line {
+impl FrontendEntry {
     /// What it is to be.
     pub(super) fn desired(&self) -> Option<&Shape> {
         self.desired.as_ref()
@@ -55,7 +55,7 @@ impl Line {
 
     /// Whether the kernel has just what is desired.
     pub(super) fn is_realised(&self) -> bool {
-        matches!((&self.flying, &self.kernel), (Flying::No, InKernel::Same))
+        matches!((&self.flying, &self.kernel), (Flying::No, RealisedShape::Same))
     }
 
     /// What the kernel is to have of it, if what a sweep sees of it says something.
@@ -72,7 +72,7 @@ impl Line {
         };
         let mut all: BTreeMap<_, _> = flying.into_iter().flat_map(Shape::members).collect();
         all.extend(self.there().into_iter().flat_map(Shape::members));
-        if let InKernel::Unsure(traces) = &self.kernel {
+        if let RealisedShape::Unsure(traces) = &self.kernel {
             traces.members.iter().for_each(|id| {
                 all.entry(*id).or_insert(BackendState::Terminating);
             });
@@ -83,9 +83,9 @@ impl Line {
     /// What the kernel has of it, for slots to be kept.
     pub(super) fn there(&self) -> Option<&Shape> {
         match &self.kernel {
-            InKernel::Same => self.desired.as_ref(),
-            InKernel::Shape(shape) => Some(shape),
-            InKernel::Nothing | InKernel::Unsure(_) => self.desired.as_ref(),
+            RealisedShape::Same => self.desired.as_ref(),
+            RealisedShape::Shape(shape) => Some(shape),
+            RealisedShape::Nothing | RealisedShape::Unsure(_) => self.desired.as_ref(),
         }
     }
 }
@@ -96,8 +96,8 @@ pub(super) struct Exhausted;
 
 /// All frontends of the node.
 #[derive(Debug, Default)]
-pub(super) struct Table {
-    pub(super) lines: Dense<Frontend, Line>,
+pub(super) struct FrontendTable {
+    pub(super) lines: Dense<Frontend, FrontendEntry>,
     /// Services that want frontends which others have.
     rivals: BTreeMap<Frontend, BTreeSet<Name>>,
     due: Vec<Frontend>,
@@ -117,7 +117,7 @@ pub(super) struct Table {
     pub(super) left: Vec<(Frontend, ServiceId)>,
 }
 
-impl Table {
+impl FrontendTable {
     /// The lowest number that none ever had; more than there are if all were.
     pub(super) fn unused(&self) -> u32 {
         self.unused.max(1)
@@ -140,22 +140,22 @@ impl Table {
         frontend: Frontend,
         id: ServiceId,
         desired: Option<Shape>,
-        kernel: InKernel,
+        kernel: RealisedShape,
     ) {
         self.reserve_below(u32::from(id.0) + 1);
         self.wildcards.change(&frontend, None, desired.as_ref());
         let (flying, due, seen) = (Flying::No, false, SKIPPED);
-        let line = Line { id, owner: None, desired, kernel, flying, due, seen };
+        let line = FrontendEntry { id, owner: None, desired, kernel, flying, due, seen };
         self.weight.exchange(Weight::default(), weight(&frontend, &line));
         self.lines.insert(frontend, line);
         self.touch(frontend);
     }
 
-    pub(super) fn get(&self, frontend: &Frontend) -> Option<&Line> {
+    pub(super) fn get(&self, frontend: &Frontend) -> Option<&FrontendEntry> {
         self.lines.get(frontend)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Frontend, &Line)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Frontend, &FrontendEntry)> {
         self.lines.iter().filter(|(_, line)| line.desired.is_some())
     }
 
@@ -220,11 +220,11 @@ impl Table {
     ) -> Result<(), Exhausted> {
         if !self.lines.contains_key(&frontend) {
             let id = self.number().ok_or(Exhausted)?;
-            let line = Line {
+            let line = FrontendEntry {
                 id,
                 owner: None,
                 desired: None,
-                kernel: InKernel::Nothing,
+                kernel: RealisedShape::Nothing,
                 flying: Flying::No,
                 due: false,
                 seen: SKIPPED,
@@ -260,7 +260,9 @@ impl Table {
 
     /// A backend is quarantined or released: every frontend that leads to it changes.
     pub(super) fn quarantine(&mut self, id: BackendId, all: &Quarantine) {
-        let leads = |line: &Line| line.desired.as_ref().is_some_and(|it| it.backends.contains(&id));
+        let leads = |line: &FrontendEntry| {
+            line.desired.as_ref().is_some_and(|it| it.backends.contains(&id))
+        };
         let lines = self.lines.iter().filter(|(_, line)| leads(line));
         let frontends: Vec<_> = lines.map(|(frontend, _)| *frontend).collect();
         for frontend in frontends {
@@ -314,24 +316,24 @@ impl Table {
         self.wildcards.change(&frontend, before.as_ref(), line.desired.as_ref());
         if matches!(line.flying, Flying::Desired) {
             line.flying = Flying::Other(before.map(Box::new));
-        } else if line.kernel == InKernel::Same {
+        } else if line.kernel == RealisedShape::Same {
             line.kernel = match before {
-                Some(shape) => InKernel::Shape(Box::new(shape)),
-                None => InKernel::Nothing,
+                Some(shape) => RealisedShape::Shape(Box::new(shape)),
+                None => RealisedShape::Nothing,
             };
         }
-        if let InKernel::Shape(shape) = &line.kernel
+        if let RealisedShape::Shape(shape) = &line.kernel
             && line.desired.as_ref() == Some(&**shape)
             && !matches!(line.flying, Flying::Other(_))
         {
-            line.kernel = InKernel::Same;
+            line.kernel = RealisedShape::Same;
         }
         self.weight.exchange(took, weight(&frontend, line));
         self.touch(frontend);
     }
 
     /// The kernel has this of a frontend.
-    pub(super) fn becomes(&mut self, frontend: Frontend, kernel: InKernel) {
+    pub(super) fn becomes(&mut self, frontend: Frontend, kernel: RealisedShape) {
         let Some(line) = self.lines.get_mut(&frontend) else { return };
         let took = weight(&frontend, line);
         line.kernel = kernel;
@@ -342,8 +344,8 @@ impl Table {
     fn touch(&mut self, frontend: Frontend) {
         let Some(line) = self.lines.get_mut(&frontend) else { return };
         let is_right = match (&line.flying, &line.kernel) {
-            (Flying::Desired, _) | (Flying::No, InKernel::Same) => true,
-            (Flying::No, InKernel::Nothing) => line.desired.is_none(),
+            (Flying::Desired, _) | (Flying::No, RealisedShape::Same) => true,
+            (Flying::No, RealisedShape::Nothing) => line.desired.is_none(),
             _ => false,
         };
         if !is_right && !std::mem::replace(&mut line.due, true) {
@@ -368,8 +370,8 @@ impl Table {
     }
 
     /// What is to be written and removed next, of so many frontends; whether that is all.
-    pub(super) fn begin(&mut self, most: usize) -> (Rows, bool) {
-        let mut rows = Rows::default();
+    pub(super) fn begin(&mut self, most: usize) -> (FrontendRows, bool) {
+        let mut rows = FrontendRows::default();
         let later = self.due.split_off(self.due.len().min(most));
         self.flying = std::mem::replace(&mut self.due, later);
         for frontend in &self.flying {
@@ -394,15 +396,17 @@ impl Table {
                 Flying::Other(shape) => shape.map(|shape| *shape),
             };
             line.kernel = match (done, flown) {
-                (true, flown) if flown == line.desired => InKernel::Same,
-                (true, None) => InKernel::Nothing,
-                (true, Some(flown)) => InKernel::Shape(Box::new(flown)),
+                (true, flown) if flown == line.desired => RealisedShape::Same,
+                (true, None) => RealisedShape::Nothing,
+                (true, Some(flown)) => RealisedShape::Shape(Box::new(flown)),
                 (false, flown) => {
-                    let kernel = std::mem::replace(&mut line.kernel, InKernel::Nothing);
-                    InKernel::Unsure(Box::new(unsure(kernel, flown.as_ref())))
+                    let kernel = std::mem::replace(&mut line.kernel, RealisedShape::Nothing);
+                    RealisedShape::Unsure(Box::new(unsure(kernel, flown.as_ref())))
                 }
             };
-            if line.desired.is_none() && matches!(line.kernel, InKernel::Same | InKernel::Nothing) {
+            if line.desired.is_none()
+                && matches!(line.kernel, RealisedShape::Same | RealisedShape::Nothing)
+            {
                 self.free.push_back(line.id);
                 if self.sweeping {
                     self.left.push((frontend, line.id));
@@ -418,15 +422,15 @@ impl Table {
 }
 
 /// What may be there of what was, and of what was being written.
-fn unsure(kernel: InKernel, flown: Option<&Shape>) -> Traces {
+fn unsure(kernel: RealisedShape, flown: Option<&Shape>) -> Traces {
     let mut traces = match kernel {
-        InKernel::Unsure(traces) => *traces,
-        InKernel::Shape(shape) => {
+        RealisedShape::Unsure(traces) => *traces,
+        RealisedShape::Shape(shape) => {
             let mut traces = Traces::default();
             traces.add(&shape);
             traces
         }
-        InKernel::Same | InKernel::Nothing => Traces::default(),
+        RealisedShape::Same | RealisedShape::Nothing => Traces::default(),
     };
     if let Some(shape) = flown {
         traces.add(shape);
@@ -435,7 +439,7 @@ fn unsure(kernel: InKernel, flown: Option<&Shape>) -> Traces {
 }
 
 /// What a frontend takes in the kernel's maps while it changes, at most.
-fn weight(at: &Frontend, line: &Line) -> Weight {
+fn weight(at: &Frontend, line: &FrontendEntry) -> Weight {
     let family = usize::from(at.at.address.is_ipv4());
     let of = |shape: &Shape| {
         let (backends, ranges) = (shape.backends.len(), shape.ranges.len());
@@ -446,14 +450,14 @@ fn weight(at: &Frontend, line: &Line) -> Weight {
     };
     let desired = line.desired.as_ref().map(of).unwrap_or_default();
     match &line.kernel {
-        InKernel::Shape(shape) => desired.most(of(shape)),
-        InKernel::Unsure(traces) => {
+        RealisedShape::Shape(shape) => desired.most(of(shape)),
+        RealisedShape::Unsure(traces) => {
             let Traces { rows, matches, members, ranges, has_table, .. } = &**traces;
             let mut there = Weight::of(at, usize::from(*rows), ranges.len(), matches.len());
             there.tables[family] = (*has_table).into();
             there.members[family] = members.len();
             desired.most(there)
         }
-        InKernel::Same | InKernel::Nothing => desired,
+        RealisedShape::Same | RealisedShape::Nothing => desired,
     }
 }

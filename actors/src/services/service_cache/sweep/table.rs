@@ -7,23 +7,23 @@ use std::{
 
 use ipnet::IpNet;
 
-use super::Sweep;
+use super::ServiceSweep;
 use crate::{
     model::{
         BackendId, Frontend, ServiceId,
-        drift::{Found, Kind},
+        drift::{DriftByMap, DriftKind},
     },
     ports::{MemberKey, PageRows, RowMap, ServiceKeys, SlotKey},
     services::service_cache::{
-        shape::{InKernel, Shape, Traces},
-        table::{Line, SKIPPED, Table},
+        shape::{RealisedShape, Shape, Traces},
+        table::{FrontendEntry, FrontendTable, SKIPPED},
         wildcards,
     },
 };
 
 /// Places of rows that belong to no frontend, as it seems.
 #[derive(Default)]
-pub(super) struct Strangers {
+pub(super) struct ForeignServiceRows {
     slots: BTreeSet<SlotKey>,
     members: BTreeSet<(MemberKey, bool)>,
     reverse: BTreeSet<(ServiceId, bool)>,
@@ -53,7 +53,7 @@ fn expected(map: RowMap, shape: &Shape) -> usize {
     }
 }
 
-impl Table {
+impl FrontendTable {
     /// Whose each number is, sorted.
     pub(super) fn index(&self) -> Vec<(ServiceId, Frontend)> {
         let mut index: Vec<_> = self.lines.iter().map(|(at, line)| (line.id, *at)).collect();
@@ -82,7 +82,7 @@ impl Table {
     }
 
     /// Rows of a map.
-    pub(super) fn see(&mut self, map: RowMap, rows: PageRows, sweep: &mut Sweep) {
+    pub(super) fn see(&mut self, map: RowMap, rows: PageRows, sweep: &mut ServiceSweep) {
         match rows {
             PageRows::Slots(rows) => {
                 for (key @ (frontend, slot), row) in rows {
@@ -101,7 +101,8 @@ impl Table {
                     };
                     line.seen += u32::from(desired.is_some());
                     if desired.is_none() || desired != row {
-                        let kind = if desired.is_some() { Kind::Changed } else { Kind::Foreign };
+                        let kind =
+                            if desired.is_some() { DriftKind::Changed } else { DriftKind::Foreign };
                         let traces = sweep.doubt(map, frontend, kind);
                         traces.slots = traces.slots.max(slot);
                         traces.rows = traces.rows.saturating_add(1);
@@ -120,7 +121,8 @@ impl Table {
                     let desired = shape.member(backend);
                     line.seen += u32::from(desired.is_some());
                     if desired.is_none() || desired != row.map(|row| row.state) {
-                        let kind = if desired.is_some() { Kind::Changed } else { Kind::Foreign };
+                        let kind =
+                            if desired.is_some() { DriftKind::Changed } else { DriftKind::Foreign };
                         sweep.doubt(map, frontend, kind).members.insert(backend);
                     }
                 }
@@ -138,7 +140,7 @@ impl Table {
                     }
                     line.seen += 1;
                     if at != Some(frontend.at.socket()) {
-                        sweep.doubt(map, frontend, Kind::Changed);
+                        sweep.doubt(map, frontend, DriftKind::Changed);
                     }
                 }
             }
@@ -152,7 +154,7 @@ impl Table {
                     if shape.stays() > 0 && shape.backends.contains(&backend) {
                         line.seen += 1;
                     } else {
-                        sweep.doubt(map, frontend, Kind::Foreign).matches.insert(backend);
+                        sweep.doubt(map, frontend, DriftKind::Foreign).matches.insert(backend);
                     }
                 }
             }
@@ -167,7 +169,7 @@ impl Table {
                     if shape.ranges.iter().any(|it| it.trunc() == range.trunc()) {
                         line.seen += 1;
                     } else {
-                        sweep.doubt(map, frontend, Kind::Foreign).ranges.insert(range);
+                        sweep.doubt(map, frontend, DriftKind::Foreign).ranges.insert(range);
                     }
                 }
             }
@@ -183,7 +185,7 @@ impl Table {
                     if shape.has_table() {
                         line.seen += 1;
                     } else {
-                        sweep.doubt(map, frontend, Kind::Foreign).has_table = true;
+                        sweep.doubt(map, frontend, DriftKind::Foreign).has_table = true;
                     }
                 }
             }
@@ -191,13 +193,13 @@ impl Table {
         }
     }
 
-    fn of(&mut self, frontend: Option<Frontend>) -> Option<(Frontend, &mut Line)> {
+    fn of(&mut self, frontend: Option<Frontend>) -> Option<(Frontend, &mut FrontendEntry)> {
         let frontend = frontend?;
         Some((frontend, self.lines.get_mut(&frontend)?))
     }
 
     /// A map was read to its end: rows that were not seen are missing.
-    pub(super) fn end_map(&mut self, map: RowMap, sweep: &mut Sweep) {
+    pub(super) fn end_map(&mut self, map: RowMap, sweep: &mut ServiceSweep) {
         if matches!(map, RowMap::Slots4 | RowMap::Slots6) {
             let is_ipv4 = map == RowMap::Slots4;
             self.wildcards.end_map(map, is_ipv4, &mut sweep.found);
@@ -206,7 +208,7 @@ impl Table {
             let Some(shape) = line.judged() else { continue };
             let lacks = expected(map, shape).saturating_sub(line.seen as usize);
             for _ in 0..lacks {
-                let traces = sweep.doubt(map, *frontend, Kind::Missing);
+                let traces = sweep.doubt(map, *frontend, DriftKind::Missing);
                 traces.has_table |= shape.has_table();
             }
         }
@@ -236,15 +238,19 @@ impl Table {
         let rows = traces.rows;
         traces.add(shape);
         traces.rows = traces.rows.saturating_add(rows);
-        self.becomes(frontend, InKernel::Unsure(Box::new(traces)));
+        self.becomes(frontend, RealisedShape::Unsure(Box::new(traces)));
     }
 
     /// Rows that are nobody's still.
-    pub(super) fn orphans(&mut self, strangers: Strangers, found: &mut Found) -> Vec<ServiceKeys> {
+    pub(super) fn orphans(
+        &mut self,
+        strangers: ForeignServiceRows,
+        found: &mut DriftByMap,
+    ) -> Vec<ServiceKeys> {
         let left = std::mem::take(&mut self.left);
         self.sweeping = false;
         self.wildcards.end_sweep();
-        let Strangers { slots, members, reverse, matches, ranges, tables } = strangers;
+        let ForeignServiceRows { slots, members, reverse, matches, ranges, tables } = strangers;
         let went = |id: &ServiceId| left.iter().any(|(_, it)| it == id);
         let mut keys = Vec::new();
         let slots = slots.into_iter().filter(|(at, _)| !left.iter().any(|(it, _)| it == at));
@@ -299,9 +305,9 @@ impl Table {
 }
 
 /// Counts rows of nobody.
-fn note(keys: &ServiceKeys, found: &mut Found) {
+fn note(keys: &ServiceKeys, found: &mut DriftByMap) {
     let of = |four, six, is_ipv4: bool| if is_ipv4 { four } else { six };
-    let mut foreign = |map: RowMap, what: String| found.note(map.name(), Kind::Foreign, what);
+    let mut foreign = |map: RowMap, what: String| found.note(map.name(), DriftKind::Foreign, what);
     match keys {
         ServiceKeys::Slots(keys) => {
             for (at, slot) in keys {
