@@ -10,7 +10,6 @@
 mod acquaint;
 mod actor;
 mod answers;
-mod asker;
 mod behind;
 mod change;
 mod cookie;
@@ -31,6 +30,7 @@ mod parse;
 mod ports;
 mod remarks;
 mod repository;
+mod requester;
 mod resolve;
 mod resolved;
 mod resolver;

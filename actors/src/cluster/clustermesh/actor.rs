@@ -12,12 +12,13 @@ use serde::Serialize;
 
 use super::{
     answers::MeshAnswer,
+    messages::MeshMsg,
     remote::{RemoteCluster, RemoteMsg, RemotePeers, dismiss},
     view::RemoteView,
 };
 use crate::{
     cluster::{addresses::AddressesMsg, origins::ConfigError, remote_nodes::RemoteNodesMsg},
-    host::{Behaviour, Cx, Lane, Lent, Message, Ref, Reply, Retry, Survives, gather},
+    host::{Behaviour, Cx, Lent, Ref, Reply, Retry, Survives, gather},
     model::ClusterId,
     ports::{RemoteClusters, Way},
     services::service_cache::ServicesMsg,
@@ -29,34 +30,6 @@ const CAPACITY: usize = 65_536;
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Longest name of a cluster, as Cilium has it.
 const NAME_MAX: usize = 32;
-
-/// What the supervisor of other clusters can be told.
-pub enum MeshMsg {
-    /// A cluster says that this is its number.
-    Claim {
-        /// The cluster.
-        cluster: Arc<str>,
-        /// Its number.
-        id: ClusterId,
-        /// Whether it can be.
-        reply: Reply<Result<(), ConfigError>>,
-    },
-    /// Show how each of them stands.
-    Show(Reply<Vec<RemoteView>>),
-}
-
-impl Message for MeshMsg {
-    fn kind(&self) -> &'static str {
-        match self {
-            Self::Claim { .. } => "Claim",
-            Self::Show(_) => "Show",
-        }
-    }
-
-    fn lane(&self) -> Lane {
-        Lane::Request
-    }
-}
 
 /// Whom the supervisor talks to.
 #[derive(Clone)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Endpoint, EndpointState, Lost, build::Trigger, known::RealisedEndpoint};
+use super::{Endpoint, EndpointState, Lost, build::Trigger, realised::RealisedEndpoint};
 use crate::{
     endpoints::endpoint::Level,
     host::{Cx, Time},

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{known::RealisedEndpoint, successors::PendingInherit};
+use super::{realised::RealisedEndpoint, successors::PendingInherit};
 use crate::{
     host::Time,
     model::{PolicyRows, drift::Drift},

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use super::{Endpoint, OwnRows, known::RealisedEndpoint, options, plan::Desired};
+use super::{Endpoint, OwnRows, options, plan::Desired, realised::RealisedEndpoint};
 use crate::{
     model::{EndpointKind, Label, Labels, PolicyRows},
     mutants::{Mutant, mutated},

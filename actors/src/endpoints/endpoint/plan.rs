@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
-use super::{EndpointSpec, known::RealisedEndpoint};
+use super::{EndpointSpec, realised::RealisedEndpoint};
 use crate::{
     endpoints::endpoint::Level,
     model::{EndpointId, IdentityId, PolicyRows},

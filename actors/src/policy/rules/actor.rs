@@ -15,9 +15,9 @@ use super::{
     ClauseOrigin, EndpointPolicy, IdentityUser, PeerFacts, PolicyMsg, PolicyStatus, PolicyView,
     Repository, Subject, Touched,
     answers::PolicyAnswer,
-    asker::PolicyRequester,
     change::ChangeRound,
     knowledge::{Computed, Knowledge},
+    requester::PolicyRequester,
     touched::ChangedPolicies,
 };
 use crate::{

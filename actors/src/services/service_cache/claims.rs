@@ -248,11 +248,11 @@ fn exchange(
 
 /// The rows of a frontend, with slots kept.
 fn shape(frontend: Frontend, desired: DesiredFrontend, stores: &Stores<'_>) -> Shape {
-    let line = stores.table.get(&frontend);
-    let there = line.and_then(|line| line.there());
+    let entry = stores.table.get(&frontend);
+    let there = entry.and_then(|entry| entry.there());
     let before = there.map(|shape| shape.backends.clone()).unwrap_or_default();
     let matters = !desired.retained.is_empty() || stores.keeps;
-    let had = line.filter(|_| matters).map(|line| line.members()).unwrap_or_default();
+    let had = entry.filter(|_| matters).map(|entry| entry.members()).unwrap_or_default();
     let ids = desired.backends.iter().filter_map(|at| stores.backends.id(at));
     let mut ids: BTreeSet<_> = ids.collect();
     if stores.keeps {

@@ -97,7 +97,7 @@ pub(super) struct Exhausted;
 /// All frontends of the node.
 #[derive(Debug, Default)]
 pub(super) struct FrontendTable {
-    pub(super) lines: Dense<Frontend, FrontendEntry>,
+    pub(super) entries: Dense<Frontend, FrontendEntry>,
     /// Services that want frontends which others have.
     rivals: BTreeMap<Frontend, BTreeSet<Name>>,
     due: Vec<Frontend>,
@@ -145,23 +145,23 @@ impl FrontendTable {
         self.reserve_below(u32::from(id.0) + 1);
         self.wildcards.change(&frontend, None, desired.as_ref());
         let (flying, due, seen) = (Flying::No, false, SKIPPED);
-        let line = FrontendEntry { id, owner: None, desired, kernel, flying, due, seen };
-        self.weight.exchange(Weight::default(), weight(&frontend, &line));
-        self.lines.insert(frontend, line);
+        let entry = FrontendEntry { id, owner: None, desired, kernel, flying, due, seen };
+        self.weight.exchange(Weight::default(), weight(&frontend, &entry));
+        self.entries.insert(frontend, entry);
         self.touch(frontend);
     }
 
     pub(super) fn get(&self, frontend: &Frontend) -> Option<&FrontendEntry> {
-        self.lines.get(frontend)
+        self.entries.get(frontend)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Frontend, &FrontendEntry)> {
-        self.lines.iter().filter(|(_, line)| line.desired.is_some())
+        self.entries.iter().filter(|(_, entry)| entry.desired.is_some())
     }
 
     /// How many there are, and how many of them the kernel has otherwise.
     pub(super) fn counts(&self) -> (usize, usize) {
-        (self.lines.len(), self.due.len() + self.flying.len())
+        (self.entries.len(), self.due.len() + self.flying.len())
     }
 
     /// What all of them take in the kernel's maps, at most.
@@ -171,7 +171,7 @@ impl FrontendTable {
 
     /// What a frontend takes, at most.
     pub(super) fn weight_of(&self, frontend: &Frontend) -> Weight {
-        self.lines.get(frontend).map(|line| weight(frontend, line)).unwrap_or_default()
+        self.entries.get(frontend).map(|entry| weight(frontend, entry)).unwrap_or_default()
     }
 
     /// How many numbers can still be had.
@@ -181,8 +181,8 @@ impl FrontendTable {
 
     /// Whether a service may have a frontend; if not, it is told when the one who has it lets go.
     pub(super) fn claim(&mut self, frontend: Frontend, name: &Name) -> Result<(), Name> {
-        let Some(line) = self.lines.get_mut(&frontend) else { return Ok(()) };
-        match &line.owner {
+        let Some(entry) = self.entries.get_mut(&frontend) else { return Ok(()) };
+        match &entry.owner {
             Some(owner) if owner != name => {
                 let owner = Rc::clone(owner);
                 self.rivals.entry(frontend).or_default().insert(Rc::clone(name));
@@ -195,8 +195,8 @@ impl FrontendTable {
     /// Whether an earlier run left a frontend that led to others than these, so that it may have been of
     /// another service.
     pub(super) fn is_left_by_another(&self, at: &Frontend, backends: &BTreeSet<BackendId>) -> bool {
-        let line = self.lines.get(at).filter(|line| line.owner.is_none());
-        let shape = line.and_then(|line| line.desired.as_ref());
+        let entry = self.entries.get(at).filter(|entry| entry.owner.is_none());
+        let shape = entry.and_then(|entry| entry.desired.as_ref());
         shape.is_some_and(|shape| {
             !shape.backends.is_empty() && !shape.backends.iter().any(|id| backends.contains(id))
         })
@@ -218,9 +218,9 @@ impl FrontendTable {
         owner: &Name,
         shape: Shape,
     ) -> Result<(), Exhausted> {
-        if !self.lines.contains_key(&frontend) {
+        if !self.entries.contains_key(&frontend) {
             let id = self.number().ok_or(Exhausted)?;
-            let line = FrontendEntry {
+            let entry = FrontendEntry {
                 id,
                 owner: None,
                 desired: None,
@@ -229,10 +229,10 @@ impl FrontendTable {
                 due: false,
                 seen: SKIPPED,
             };
-            self.lines.insert(frontend, line);
+            self.entries.insert(frontend, entry);
         }
-        if let Some(line) = self.lines.get_mut(&frontend) {
-            line.owner = Some(Rc::clone(owner));
+        if let Some(entry) = self.entries.get_mut(&frontend) {
+            entry.owner = Some(Rc::clone(owner));
         }
         self.want(frontend, Some(shape));
         Ok(())
@@ -240,19 +240,19 @@ impl FrontendTable {
 
     /// A service gets a frontend of an earlier run as it is; nothing if there is no such.
     pub(super) fn adopt(&mut self, frontend: Frontend, owner: &Name) -> Option<&Shape> {
-        let line = self.lines.get_mut(&frontend).filter(|line| line.owner.is_none())?;
-        let desired = line.desired.as_ref()?;
-        line.owner = Some(Rc::clone(owner));
+        let entry = self.entries.get_mut(&frontend).filter(|entry| entry.owner.is_none())?;
+        let desired = entry.desired.as_ref()?;
+        entry.owner = Some(Rc::clone(owner));
         Some(desired)
     }
 
     /// A service lets go of a frontend. Those who desired it too may have it.
     pub(super) fn release(&mut self, frontend: Frontend, owner: &Name) -> BTreeSet<Name> {
-        let Some(line) = self.lines.get_mut(&frontend) else { return BTreeSet::new() };
-        if line.owner.as_ref() != Some(owner) {
+        let Some(entry) = self.entries.get_mut(&frontend) else { return BTreeSet::new() };
+        if entry.owner.as_ref() != Some(owner) {
             return BTreeSet::new();
         }
-        line.owner = None;
+        entry.owner = None;
         let rivals = self.rivals.remove(&frontend).unwrap_or_default();
         self.want(frontend, None);
         rivals
@@ -260,14 +260,14 @@ impl FrontendTable {
 
     /// A backend is quarantined or released: every frontend that leads to it changes.
     pub(super) fn quarantine(&mut self, id: BackendId, all: &Quarantine) {
-        let leads = |line: &FrontendEntry| {
-            line.desired.as_ref().is_some_and(|it| it.backends.contains(&id))
+        let leads = |entry: &FrontendEntry| {
+            entry.desired.as_ref().is_some_and(|it| it.backends.contains(&id))
         };
-        let lines = self.lines.iter().filter(|(_, line)| leads(line));
-        let frontends: Vec<_> = lines.map(|(frontend, _)| *frontend).collect();
+        let entries = self.entries.iter().filter(|(_, entry)| leads(entry));
+        let frontends: Vec<_> = entries.map(|(frontend, _)| *frontend).collect();
         for frontend in frontends {
-            let Some(line) = self.lines.get(&frontend) else { continue };
-            let mut shape = line.desired.clone();
+            let Some(entry) = self.entries.get(&frontend) else { continue };
+            let mut shape = entry.desired.clone();
             if let Some(shape) = &mut shape {
                 shape.lead_to(&shape.backends.iter().copied().collect(), all);
             }
@@ -277,14 +277,14 @@ impl FrontendTable {
 
     /// Backends that any frontend leads to, or led to.
     pub(super) fn led_to(&self) -> BTreeSet<BackendId> {
-        let shapes = self.lines.values().filter_map(|line| line.desired.as_ref());
+        let shapes = self.entries.values().filter_map(|entry| entry.desired.as_ref());
         shapes.flat_map(Shape::members).map(|(id, _)| id).collect()
     }
 
     /// Frontends of an earlier run that nobody wants, with what they are.
     pub(super) fn unowned(&self) -> impl Iterator<Item = (&Frontend, &Shape)> {
-        let unowned = self.lines.iter().filter(|(_, line)| line.owner.is_none());
-        unowned.filter_map(|(frontend, line)| Some((frontend, line.desired.as_ref()?)))
+        let unowned = self.entries.iter().filter(|(_, entry)| entry.owner.is_none());
+        unowned.filter_map(|(frontend, entry)| Some((frontend, entry.desired.as_ref()?)))
     }
 
     /// Those of them go that may; how many those are.
@@ -307,55 +307,55 @@ impl FrontendTable {
     }
 
     fn want(&mut self, frontend: Frontend, desired: Option<Shape>) {
-        let Some(line) = self.lines.get_mut(&frontend) else { return };
-        if line.desired == desired {
+        let Some(entry) = self.entries.get_mut(&frontend) else { return };
+        if entry.desired == desired {
             return self.touch(frontend);
         }
-        let took = weight(&frontend, line);
-        let before = std::mem::replace(&mut line.desired, desired);
-        self.wildcards.change(&frontend, before.as_ref(), line.desired.as_ref());
-        if matches!(line.flying, Flying::Desired) {
-            line.flying = Flying::Other(before.map(Box::new));
-        } else if line.kernel == RealisedShape::Same {
-            line.kernel = match before {
+        let took = weight(&frontend, entry);
+        let before = std::mem::replace(&mut entry.desired, desired);
+        self.wildcards.change(&frontend, before.as_ref(), entry.desired.as_ref());
+        if matches!(entry.flying, Flying::Desired) {
+            entry.flying = Flying::Other(before.map(Box::new));
+        } else if entry.kernel == RealisedShape::Same {
+            entry.kernel = match before {
                 Some(shape) => RealisedShape::Shape(Box::new(shape)),
                 None => RealisedShape::Nothing,
             };
         }
-        if let RealisedShape::Shape(shape) = &line.kernel
-            && line.desired.as_ref() == Some(&**shape)
-            && !matches!(line.flying, Flying::Other(_))
+        if let RealisedShape::Shape(shape) = &entry.kernel
+            && entry.desired.as_ref() == Some(&**shape)
+            && !matches!(entry.flying, Flying::Other(_))
         {
-            line.kernel = RealisedShape::Same;
+            entry.kernel = RealisedShape::Same;
         }
-        self.weight.exchange(took, weight(&frontend, line));
+        self.weight.exchange(took, weight(&frontend, entry));
         self.touch(frontend);
     }
 
     /// The kernel has this of a frontend.
     pub(super) fn becomes(&mut self, frontend: Frontend, kernel: RealisedShape) {
-        let Some(line) = self.lines.get_mut(&frontend) else { return };
-        let took = weight(&frontend, line);
-        line.kernel = kernel;
-        self.weight.exchange(took, weight(&frontend, line));
+        let Some(entry) = self.entries.get_mut(&frontend) else { return };
+        let took = weight(&frontend, entry);
+        entry.kernel = kernel;
+        self.weight.exchange(took, weight(&frontend, entry));
         self.touch(frontend);
     }
 
     fn touch(&mut self, frontend: Frontend) {
-        let Some(line) = self.lines.get_mut(&frontend) else { return };
-        let is_right = match (&line.flying, &line.kernel) {
+        let Some(entry) = self.entries.get_mut(&frontend) else { return };
+        let is_right = match (&entry.flying, &entry.kernel) {
             (Flying::Desired, _) | (Flying::No, RealisedShape::Same) => true,
-            (Flying::No, RealisedShape::Nothing) => line.desired.is_none(),
+            (Flying::No, RealisedShape::Nothing) => entry.desired.is_none(),
             _ => false,
         };
-        if !is_right && !std::mem::replace(&mut line.due, true) {
+        if !is_right && !std::mem::replace(&mut entry.due, true) {
             self.due.push(frontend);
         }
     }
 
     /// Takes no more memory than is needed.
     pub(super) fn pack(&mut self) {
-        self.lines.pack();
+        self.entries.pack();
         self.wildcards.pack();
     }
 
@@ -375,11 +375,11 @@ impl FrontendTable {
         let later = self.due.split_off(self.due.len().min(most));
         self.flying = std::mem::replace(&mut self.due, later);
         for frontend in &self.flying {
-            let Some(line) = self.lines.get_mut(frontend) else { continue };
-            line.due = false;
-            line.seen = SKIPPED;
-            line.flying = Flying::Desired;
-            rows.add(*frontend, line.id, &line.kernel, line.desired.as_ref());
+            let Some(entry) = self.entries.get_mut(frontend) else { continue };
+            entry.due = false;
+            entry.seen = SKIPPED;
+            entry.flying = Flying::Desired;
+            rows.add(*frontend, entry.id, &entry.kernel, entry.desired.as_ref());
         }
         (rows, self.due.is_empty())
     }
@@ -388,34 +388,34 @@ impl FrontendTable {
     pub(super) fn end(&mut self, done: bool) {
         self.wildcards.end(done);
         for frontend in std::mem::take(&mut self.flying) {
-            let Some(line) = self.lines.get_mut(&frontend) else { continue };
-            let took = weight(&frontend, line);
-            let flown = match std::mem::replace(&mut line.flying, Flying::No) {
+            let Some(entry) = self.entries.get_mut(&frontend) else { continue };
+            let took = weight(&frontend, entry);
+            let flown = match std::mem::replace(&mut entry.flying, Flying::No) {
                 Flying::No => continue,
-                Flying::Desired => line.desired.clone(),
+                Flying::Desired => entry.desired.clone(),
                 Flying::Other(shape) => shape.map(|shape| *shape),
             };
-            line.kernel = match (done, flown) {
-                (true, flown) if flown == line.desired => RealisedShape::Same,
+            entry.kernel = match (done, flown) {
+                (true, flown) if flown == entry.desired => RealisedShape::Same,
                 (true, None) => RealisedShape::Nothing,
                 (true, Some(flown)) => RealisedShape::Shape(Box::new(flown)),
                 (false, flown) => {
-                    let kernel = std::mem::replace(&mut line.kernel, RealisedShape::Nothing);
+                    let kernel = std::mem::replace(&mut entry.kernel, RealisedShape::Nothing);
                     RealisedShape::Unsure(Box::new(unsure(kernel, flown.as_ref())))
                 }
             };
-            if line.desired.is_none()
-                && matches!(line.kernel, RealisedShape::Same | RealisedShape::Nothing)
+            if entry.desired.is_none()
+                && matches!(entry.kernel, RealisedShape::Same | RealisedShape::Nothing)
             {
-                self.free.push_back(line.id);
+                self.free.push_back(entry.id);
                 if self.sweeping {
-                    self.left.push((frontend, line.id));
+                    self.left.push((frontend, entry.id));
                 }
                 self.weight.exchange(took, Weight::default());
-                self.lines.remove(&frontend);
+                self.entries.remove(&frontend);
                 continue;
             }
-            self.weight.exchange(took, weight(&frontend, line));
+            self.weight.exchange(took, weight(&frontend, entry));
             self.touch(frontend);
         }
     }
@@ -439,7 +439,7 @@ fn unsure(kernel: RealisedShape, flown: Option<&Shape>) -> Traces {
 }
 
 /// What a frontend takes in the kernel's maps while it changes, at most.
-fn weight(at: &Frontend, line: &FrontendEntry) -> Weight {
+fn weight(at: &Frontend, entry: &FrontendEntry) -> Weight {
     let family = usize::from(at.at.address.is_ipv4());
     let of = |shape: &Shape| {
         let (backends, ranges) = (shape.backends.len(), shape.ranges.len());
@@ -448,8 +448,8 @@ fn weight(at: &Frontend, line: &FrontendEntry) -> Weight {
         weight.members[family] = shape.members_len();
         weight
     };
-    let desired = line.desired.as_ref().map(of).unwrap_or_default();
-    match &line.kernel {
+    let desired = entry.desired.as_ref().map(of).unwrap_or_default();
+    match &entry.kernel {
         RealisedShape::Shape(shape) => desired.most(of(shape)),
         RealisedShape::Unsure(traces) => {
             let Traces { rows, matches, members, ranges, has_table, .. } = &**traces;

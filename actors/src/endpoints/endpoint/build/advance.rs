@@ -28,7 +28,8 @@ use std::sync::Arc;
 
 use super::{
     super::{
-        Endpoint, EndpointState, known::RealisedEndpoint, phase::EndpointPhase, plan::EndpointPlan,
+        Endpoint, EndpointState, phase::EndpointPhase, plan::EndpointPlan,
+        realised::RealisedEndpoint,
     },
     Build,
 };

@@ -6,8 +6,8 @@ use super::{
     super::{
         Endpoint, EndpointState,
         answers::EndpointAnswer,
-        known::RealisedEndpoint,
         plan::{EndpointPlan, plan},
+        realised::RealisedEndpoint,
     },
     Build, BuildStage, BuildWait, KERNEL_PATIENCE, TargetPolicy, Trigger,
 };

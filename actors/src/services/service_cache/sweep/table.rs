@@ -56,7 +56,7 @@ fn expected(map: RowMap, shape: &Shape) -> usize {
 impl FrontendTable {
     /// Whose each number is, sorted.
     pub(super) fn index(&self) -> Vec<(ServiceId, Frontend)> {
-        let mut index: Vec<_> = self.lines.iter().map(|(at, line)| (line.id, *at)).collect();
+        let mut index: Vec<_> = self.entries.iter().map(|(at, entry)| (entry.id, *at)).collect();
         index.sort_unstable();
         index
     }
@@ -71,14 +71,14 @@ impl FrontendTable {
 
     /// No row of the next map has been seen. What is being written is not judged.
     fn begin_map(&mut self) {
-        for line in self.lines.values_mut() {
-            line.seen = if line.is_realised() { 0 } else { SKIPPED };
+        for entry in self.entries.values_mut() {
+            entry.seen = if entry.is_realised() { 0 } else { SKIPPED };
         }
     }
 
     /// Whether what is seen of a frontend says something.
     pub(super) fn is_judged(&self, frontend: &Frontend) -> bool {
-        self.lines.get(frontend).is_some_and(|line| line.seen != SKIPPED)
+        self.entries.get(frontend).is_some_and(|entry| entry.seen != SKIPPED)
     }
 
     /// Rows of a map.
@@ -90,16 +90,16 @@ impl FrontendTable {
                         self.wildcards.see(frontend.at.address, row);
                         continue;
                     }
-                    let Some(line) = self.lines.get_mut(&frontend) else {
+                    let Some(entry) = self.entries.get_mut(&frontend) else {
                         sweep.strangers.slots.insert(key);
                         continue;
                     };
-                    let Some(shape) = line.judged() else { continue };
+                    let Some(shape) = entry.judged() else { continue };
                     let desired = match slot {
-                        0 => Some(shape.first(line.id)),
-                        slot => shape.row(line.id, slot),
+                        0 => Some(shape.first(entry.id)),
+                        slot => shape.row(entry.id, slot),
                     };
-                    line.seen += u32::from(desired.is_some());
+                    entry.seen += u32::from(desired.is_some());
                     if desired.is_none() || desired != row {
                         let kind =
                             if desired.is_some() { DriftKind::Changed } else { DriftKind::Foreign };
@@ -113,13 +113,13 @@ impl FrontendTable {
                 let is_ipv4 = map.is_ipv4().unwrap_or_default();
                 for (key @ (id, backend), row) in rows {
                     let frontend = sweep.whose(id).filter(|frontend| is_of(map, frontend));
-                    let Some((frontend, line)) = self.of(frontend) else {
+                    let Some((frontend, entry)) = self.of(frontend) else {
                         sweep.strangers.members.insert((key, is_ipv4));
                         continue;
                     };
-                    let Some(shape) = line.judged() else { continue };
+                    let Some(shape) = entry.judged() else { continue };
                     let desired = shape.member(backend);
-                    line.seen += u32::from(desired.is_some());
+                    entry.seen += u32::from(desired.is_some());
                     if desired.is_none() || desired != row.map(|row| row.state) {
                         let kind =
                             if desired.is_some() { DriftKind::Changed } else { DriftKind::Foreign };
@@ -131,14 +131,14 @@ impl FrontendTable {
                 let is_ipv4 = map.is_ipv4().unwrap_or_default();
                 for (id, at) in rows {
                     let frontend = sweep.whose(id).filter(|frontend| is_of(map, frontend));
-                    let Some((frontend, line)) = self.of(frontend) else {
+                    let Some((frontend, entry)) = self.of(frontend) else {
                         sweep.strangers.reverse.insert((id, is_ipv4));
                         continue;
                     };
-                    if line.judged().is_none() {
+                    if entry.judged().is_none() {
                         continue;
                     }
-                    line.seen += 1;
+                    entry.seen += 1;
                     if at != Some(frontend.at.socket()) {
                         sweep.doubt(map, frontend, DriftKind::Changed);
                     }
@@ -146,13 +146,13 @@ impl FrontendTable {
             }
             PageRows::AffinityMatches(rows) => {
                 for (backend, id) in rows {
-                    let Some((frontend, line)) = self.of(sweep.whose(id)) else {
+                    let Some((frontend, entry)) = self.of(sweep.whose(id)) else {
                         sweep.strangers.matches.insert((backend, id));
                         continue;
                     };
-                    let Some(shape) = line.judged() else { continue };
+                    let Some(shape) = entry.judged() else { continue };
                     if shape.stays() > 0 && shape.backends.contains(&backend) {
-                        line.seen += 1;
+                        entry.seen += 1;
                     } else {
                         sweep.doubt(map, frontend, DriftKind::Foreign).matches.insert(backend);
                     }
@@ -161,13 +161,13 @@ impl FrontendTable {
             PageRows::SourceRanges(rows) => {
                 for (id, range) in rows {
                     let frontend = sweep.whose(id).filter(|frontend| is_of(map, frontend));
-                    let Some((frontend, line)) = self.of(frontend) else {
+                    let Some((frontend, entry)) = self.of(frontend) else {
                         sweep.strangers.ranges.insert((id, range));
                         continue;
                     };
-                    let Some(shape) = line.judged() else { continue };
+                    let Some(shape) = entry.judged() else { continue };
                     if shape.ranges.iter().any(|it| it.trunc() == range.trunc()) {
-                        line.seen += 1;
+                        entry.seen += 1;
                     } else {
                         sweep.doubt(map, frontend, DriftKind::Foreign).ranges.insert(range);
                     }
@@ -177,13 +177,13 @@ impl FrontendTable {
                 let is_ipv4 = map.is_ipv4().unwrap_or_default();
                 for id in rows {
                     let frontend = sweep.whose(id).filter(|frontend| is_of(map, frontend));
-                    let Some((frontend, line)) = self.of(frontend) else {
+                    let Some((frontend, entry)) = self.of(frontend) else {
                         sweep.strangers.tables.insert((id, is_ipv4));
                         continue;
                     };
-                    let Some(shape) = line.judged() else { continue };
+                    let Some(shape) = entry.judged() else { continue };
                     if shape.has_table() {
-                        line.seen += 1;
+                        entry.seen += 1;
                     } else {
                         sweep.doubt(map, frontend, DriftKind::Foreign).has_table = true;
                     }
@@ -195,7 +195,7 @@ impl FrontendTable {
 
     fn of(&mut self, frontend: Option<Frontend>) -> Option<(Frontend, &mut FrontendEntry)> {
         let frontend = frontend?;
-        Some((frontend, self.lines.get_mut(&frontend)?))
+        Some((frontend, self.entries.get_mut(&frontend)?))
     }
 
     /// A map was read to its end: rows that were not seen are missing.
@@ -204,9 +204,9 @@ impl FrontendTable {
             let is_ipv4 = map == RowMap::Slots4;
             self.wildcards.end_map(map, is_ipv4, &mut sweep.found);
         }
-        for (frontend, line) in self.lines.iter().filter(|(frontend, _)| is_of(map, frontend)) {
-            let Some(shape) = line.judged() else { continue };
-            let lacks = expected(map, shape).saturating_sub(line.seen as usize);
+        for (frontend, entry) in self.entries.iter().filter(|(frontend, _)| is_of(map, frontend)) {
+            let Some(shape) = entry.judged() else { continue };
+            let lacks = expected(map, shape).saturating_sub(entry.seen as usize);
             for _ in 0..lacks {
                 let traces = sweep.doubt(map, *frontend, DriftKind::Missing);
                 traces.has_table |= shape.has_table();
@@ -222,10 +222,10 @@ impl FrontendTable {
         most: usize,
     ) -> Vec<(Frontend, ServiceId, &[BackendId])> {
         let from = after.map_or(Unbounded, Excluded);
-        let all = self.lines.range((from, Unbounded));
-        let tables = all.filter_map(|(frontend, line)| {
-            let shape = line.judged().filter(|shape| shape.has_table())?;
-            Some((*frontend, line.id, &shape.backends[..usize::from(shape.used)]))
+        let all = self.entries.range((from, Unbounded));
+        let tables = all.filter_map(|(frontend, entry)| {
+            let shape = entry.judged().filter(|shape| shape.has_table())?;
+            Some((*frontend, entry.id, &shape.backends[..usize::from(shape.used)]))
         });
         tables.take(most).collect()
     }
@@ -233,8 +233,8 @@ impl FrontendTable {
     /// Not all rows of a frontend are as they are to be: all of it is written anew, unless that is
     /// happening.
     pub(super) fn doubt(&mut self, frontend: Frontend, mut traces: Traces) {
-        let Some(line) = self.lines.get_mut(&frontend) else { return };
-        let Some(shape) = line.judged() else { return };
+        let Some(entry) = self.entries.get_mut(&frontend) else { return };
+        let Some(shape) = entry.judged() else { return };
         let rows = traces.rows;
         traces.add(shape);
         traces.rows = traces.rows.saturating_add(rows);
@@ -280,12 +280,12 @@ impl FrontendTable {
         }
         // A number stands for one frontend, of one family.
         let had: BTreeSet<(ServiceId, bool)> =
-            self.lines.iter().map(|(at, line)| (line.id, at.at.address.is_ipv4())).collect();
+            self.entries.iter().map(|(at, entry)| (entry.id, at.at.address.is_ipv4())).collect();
         let is_free = |id: &ServiceId| [false, true].iter().all(|it| !had.contains(&(*id, *it)));
         let mut all = all;
         for keys in &mut all {
             match keys {
-                ServiceKeys::Slots(keys) => keys.retain(|(at, _)| !self.lines.contains_key(at)),
+                ServiceKeys::Slots(keys) => keys.retain(|(at, _)| !self.entries.contains_key(at)),
                 ServiceKeys::Members(keys) => {
                     keys.retain(|((id, _), is_ipv4)| !had.contains(&(*id, *is_ipv4)));
                 }
