@@ -11,9 +11,9 @@ use crate::{
         allocator::{Entry, read_object, read_pair},
         clustermesh,
         kvstore::{ADDRESSES, IDENTITIES, Whose},
-        nodes, publish,
+        publish, remote_nodes,
     },
-    endpoints::{supervisor::Target, workloads},
+    endpoints::{supervisor::EndpointReference, workloads},
     host::{
         CellId, EnvelopeId, Header, Outcome, Record, Recorder, RootId, Time, Wait, WaitId, Whom,
         flight,
@@ -149,7 +149,7 @@ pub fn policies(data: &[u8]) {
         host_firewall: true,
         ..PolicySettings::default()
     };
-    let mut services = rules::Services::default();
+    let mut services = rules::KnownServices::default();
     services.apply("fuzz.yaml", &documents, Some("default"));
     services.rejected().for_each(|(_, error)| assert!(!error.to_string().is_empty()));
     let mut repository = Repository::new(settings);
@@ -208,7 +208,7 @@ pub fn pairs(data: &[u8]) {
         assert_eq!(again.as_ref(), Ok(&*labels), "labels are written as they are read");
     }
     read_pair(Change::Delete(key.to_owned()), IDENTITIES);
-    nodes::fuzzing::pair(&pair);
+    remote_nodes::fuzzing::pair(&pair);
     clustermesh::fuzzing::pair(&pair);
 }
 
@@ -222,7 +222,7 @@ pub fn objects(data: &[u8]) {
         let key = ObjectKey { namespace: text("namespace"), name: text("name") };
         PodCidrs::of_node(object, true);
         PodCidrs::of_cilium_node(object);
-        nodes::fuzzing::object(&key.name, object);
+        remote_nodes::fuzzing::object(&key.name, object);
         publish::fuzzing::objects(object, documents.first().unwrap_or(&Value::Null));
         read_object((key.clone(), Some(object.clone())), ClusterId(0));
         addresses.take(key, Some(object.clone()), own, ClusterId(0), &mut shared);
@@ -247,7 +247,7 @@ pub fn texts(data: &[u8]) {
         if let Ok(at) = line.parse::<L4Address>() {
             assert_eq!(at.to_string().parse(), Ok(at), "{line:?}");
         }
-        let _ = (line.parse::<Target>(), line.parse::<DevicePattern>());
+        let _ = (line.parse::<EndpointReference>(), line.parse::<DevicePattern>());
         SelectorKey::parse(line);
     }
     if let Ok(labels) = Labels::parse(text.lines()) {

@@ -20,7 +20,7 @@ use std::{collections::BTreeMap, rc::Rc, time::Duration};
 
 use self::{
     spawn::Spawn,
-    spawned::{Basis, Own, Serving, Sharing},
+    spawned::{Basis, NodeActors, ServiceActors, SharingActors},
 };
 use crate::{
     cluster::{
@@ -28,8 +28,8 @@ use crate::{
         api_server::{ClusterMsg, ClusterSettings},
         clustermesh::MeshMsg,
         kvstore::KvSettings,
-        nodes::NodesMsg,
         publish::{PublishSettings, PublisherMsg},
+        remote_nodes::RemoteNodesMsg,
         sharing::{CrdActors, KvActors},
     },
     endpoints::{
@@ -155,7 +155,7 @@ pub struct NodeSupervisor {
     /// The owner of the ways to other nodes.
     pub routes: Ref<RoutesMsg>,
     /// The owner of the cluster's other nodes, if there is a cluster.
-    pub nodes: Option<Ref<NodesMsg>>,
+    pub nodes: Option<Ref<RemoteNodesMsg>>,
     /// Who says what should never be.
     pub auditor: Ref<AuditorMsg>,
     /// The supervisor of restoring.
@@ -194,9 +194,9 @@ impl NodeSupervisor {
         let mesh = spawn.mesh(&serving, &sharing, nodes.as_ref());
         let restore = spawn.restore(&basis, &own, &policy, &endpoints, &auditor);
         let Basis { ipam, identities, ipcache, build_queue, workloads, conntrack } = basis;
-        let Serving { services, health_checks } = serving;
-        let Own { devices, routes, node } = own;
-        let Sharing { kvstore, crd } = sharing;
+        let ServiceActors { services, health_checks } = serving;
+        let NodeActors { devices, routes, node } = own;
+        let SharingActors { kvstore, crd } = sharing;
         Self {
             host: host.clone(),
             endpoints,

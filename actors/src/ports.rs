@@ -5,7 +5,6 @@
 
 mod agent_notices;
 mod cluster;
-mod clusters;
 /// Wishes on disk, and the steps that fulfil them.
 pub mod disk;
 mod health_listeners;
@@ -13,13 +12,13 @@ mod kernel;
 mod keyspace;
 mod kvstore;
 mod owned;
+mod remote_clusters;
 
 pub use agent_notices::AgentNotices;
 pub use cluster::{
     Cluster, ClusterError, Object, ObjectChange, ObjectKey, ObjectWatch, ObjectWrite, Page,
     Resource, Verb,
 };
-pub use clusters::{ClustersSink, RemoteClusters, Way};
 pub use disk::{Disk, DiskError, FsOp};
 pub use health_listeners::{HealthAnswer, HealthListeners, ListenError};
 pub use kernel::{
@@ -34,7 +33,8 @@ pub use kernel::{
 };
 pub use keyspace::{Keyspace, LeaseLost};
 pub use kvstore::{
-    Change, Condition, KvError, KvStore, LeaseId, Listing, Pair, Place, Put, Revision, StoreHeader,
-    TRANSACTION_MAX, Transaction, WATCH_ALIVE_EVERY, Watch, WatchEvent, WatchSink,
+    Change, Condition, KvError, KvStore, LeaseId, ListPosition, Listing, Pair, Put, Revision,
+    StoreHeader, TRANSACTION_MAX, Transaction, WATCH_ALIVE_EVERY, Watch, WatchEvent, WatchSink,
 };
 pub use owned::OwnedRows;
+pub use remote_clusters::{ClustersSink, RemoteClusters, Way};

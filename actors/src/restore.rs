@@ -20,8 +20,8 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-pub use actor::{Observed, Restore, RestorePeers};
+pub use actor::{Restore, RestorePeers};
 pub use inheritance::Inheritance;
-pub use messages::{RestoreInput, RestoreMsg, Source};
+pub use messages::{MappingSource, RestoreInput, RestoreMsg};
 pub use plan::{RestorePlan, plan};
-pub use report::{EndpointReport, Fate, PhaseReport, RestoreReport};
+pub use report::{EndpointReport, PhaseReport, RestoreOutcome, RestoreReport};

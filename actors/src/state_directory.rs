@@ -34,5 +34,5 @@ pub use identity_table::{IdentityChanges, IdentityTable, NumberedLabels, Numbere
 pub use node_state::{NodeCopy, NodeState};
 pub use plans::{commit_plan, quarantine_plan, remove_plan};
 pub use record::{EndpointRecord, OperatorLabels, Options, SecurityLabels};
-pub use scan::{Form, Found, FoundRecord, Quarantined, StateFiles, scan};
+pub use scan::{Form, FoundRecord, Quarantined, ScannedDirectory, StateFiles, scan};
 pub use slots::{Slots, Stored};

@@ -15,13 +15,13 @@ mod kernel_routing;
 mod kernel_services;
 mod kernel_state;
 mod memory_cluster;
-mod memory_clusters;
 mod memory_disk;
 mod memory_fs;
 mod memory_kernel;
 mod memory_kvstore;
 mod memory_listeners;
 mod memory_platter;
+mod memory_remote_clusters;
 mod patches;
 mod residue;
 mod settings;
@@ -36,12 +36,12 @@ pub use kernel_routing::KernelRouting;
 pub use kernel_services::{KernelServices, Landing};
 pub use kernel_state::KernelState;
 pub use memory_cluster::MemoryCluster;
-pub use memory_clusters::MemoryClusters;
 pub use memory_disk::MemoryDisk;
 pub use memory_fs::MemoryFs;
 pub use memory_kernel::MemoryKernel;
 pub use memory_kvstore::{KvLink, MemoryKvStore};
 pub use memory_listeners::MemoryListeners;
+pub use memory_remote_clusters::MemoryRemoteClusters;
 pub use residue::Residue;
 pub use world::{
     Created, World, allow_from, allow_to_nodes, link, node, pod, spec, to_http, with_http,

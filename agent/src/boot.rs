@@ -20,7 +20,9 @@ use volvox_actors::{
     host::{Clock, Time},
     model::{Addresses, EndpointId, Manifest},
     ports::{HOST_DEVICE, HOST_PEER, KernelSnapshot, Link, OVERLAY},
-    state_directory::{EndpointRecord, Found, IdentityTable, NodeCopy, NodeState, Stored, scan},
+    state_directory::{
+        EndpointRecord, IdentityTable, NodeCopy, NodeState, ScannedDirectory, Stored, scan,
+    },
 };
 use volvox_bpf_progs::{Features, layouts::ConfigFlags};
 use volvox_inspect::flight::Recording;
@@ -52,7 +54,7 @@ pub struct Boot {
     /// What the kernel holds.
     pub kernel: KernelSnapshot,
     /// What the state directory holds.
-    pub found: Found,
+    pub found: ScannedDirectory,
     /// Numbers of identities.
     pub identities: Stored<IdentityTable>,
     /// The node's own numbers.
@@ -105,7 +107,7 @@ pub struct NodeNumbers {
 
 struct Disk {
     directories: Directories,
-    found: Found,
+    found: ScannedDirectory,
     identities: Stored<IdentityTable>,
     node: Stored<NodeState>,
     copy: Stored<NodeCopy>,
@@ -225,7 +227,7 @@ fn read_disk(config: &Config, directories: Directories, started: Time) -> Disk {
 }
 
 /// What could not be read is not written over: the next start may read it.
-fn keep_unread(directories: &Directories, found: &Found, files: [(&str, bool); 3]) {
+fn keep_unread(directories: &Directories, found: &ScannedDirectory, files: [(&str, bool); 3]) {
     let unread = directories.steps.unread();
     found.unread.keys().for_each(|id| unread.keep(id.to_string()));
     files.iter().filter(|(_, is_unread)| *is_unread).for_each(|(name, _)| unread.keep(*name));
@@ -261,7 +263,7 @@ fn before(
 /// Each costs a quarter of a millisecond, for its namespace is entered: it is read only where the
 /// interface's own Ethernet address does not say already whose it is, or two records claim one
 /// interface or address.
-fn netns_cookies(found: &Found) -> BTreeMap<EndpointId, u64> {
+fn netns_cookies(found: &ScannedDirectory) -> BTreeMap<EndpointId, u64> {
     let records = || found.records.iter().map(|found| &found.record);
     let (mut interfaces, mut addresses) = (BTreeMap::new(), BTreeMap::new());
     for record in records() {
@@ -385,7 +387,7 @@ fn node_address(
 /// flags say otherwise. There is none of a range that the cluster is yet to say.
 fn number(
     config: &Config,
-    found: &Found,
+    found: &ScannedDirectory,
     kernel: &KernelSnapshot,
     before: &NodeState,
     (said, awaited): (Pools, Option<ExpectedPrefixes>),

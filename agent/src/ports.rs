@@ -2,7 +2,7 @@
 
 mod causes;
 pub mod cluster;
-mod clusters;
+mod cluster_directory;
 mod disk;
 mod ears;
 pub mod files;
@@ -12,7 +12,7 @@ pub mod manifests;
 mod signals;
 mod workers;
 
-pub use clusters::ClusterDirectory;
+pub use cluster_directory::ClusterDirectory;
 pub use disk::{Directories, DirectoriesError, DiskFiles, DiskPort, DiskTrouble, Steps, hold_bpf};
 pub use ears::{Ear, Ears};
 pub use links::{LinkWatch, LinkWatchError};

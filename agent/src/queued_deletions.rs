@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use volvox_actors::{
-    endpoints::supervisor::{DeleteError, EndpointsMsg, Target},
+    endpoints::supervisor::{DeleteError, EndpointReference, EndpointsMsg},
     node_supervisor::NodeSupervisor,
 };
 use volvox_rest::delete_queue::{Deletion, Exclusive};
@@ -24,7 +24,7 @@ pub(crate) async fn carry_out(node_supervisor: &NodeSupervisor, queue: &Exclusiv
     }
     for entry in entries {
         let target = match &entry.deletion {
-            Deletion::Container(id) => Ok(Target::ContainerId(id.clone())),
+            Deletion::Container(id) => Ok(EndpointReference::ContainerId(id.clone())),
             Deletion::Endpoint(id) => id.parse(),
         };
         let target = match target {
@@ -46,7 +46,10 @@ pub(crate) async fn carry_out(node_supervisor: &NodeSupervisor, queue: &Exclusiv
 }
 
 /// Deletes what is meant; of a container each endpoint.
-async fn delete_one(node_supervisor: &NodeSupervisor, target: &Target) -> Result<(), String> {
+async fn delete_one(
+    node_supervisor: &NodeSupervisor,
+    target: &EndpointReference,
+) -> Result<(), String> {
     let what = format!("queued deletion of {target}");
     for _ in 0..INTERFACES_MAX {
         let answer = node_supervisor.host.outside(&what, || {
@@ -59,7 +62,7 @@ async fn delete_one(node_supervisor: &NodeSupervisor, target: &Target) -> Result
             )
         });
         match answer.await {
-            Ok(Ok(_)) if matches!(target, Target::ContainerId(_)) => {}
+            Ok(Ok(_)) if matches!(target, EndpointReference::ContainerId(_)) => {}
             // What is left of it the endpoint itself goes on removing.
             Ok(Ok(_) | Err(DeleteError::NotFound)) => return Ok(()),
             Ok(Err(DeleteError::Refused(why))) => {

@@ -12,6 +12,7 @@ mod imports;
 mod limits;
 mod links;
 mod modules;
+mod names;
 mod rooms;
 mod text;
 mod tree;
@@ -53,6 +54,7 @@ pub fn problems(tree: &Tree) -> Vec<Problem> {
         links::check,
         floors::check,
         limits::check,
+        names::check,
         walks::check,
         flags::check,
     ];

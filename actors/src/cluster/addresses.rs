@@ -16,6 +16,6 @@ mod remote_identities;
 mod row;
 mod state;
 
-pub use actor::{Addresses, AddressesPeers};
-pub use inherited::Inherited;
+pub use actor::{AddressesPeers, ClusterAddresses};
+pub use inherited::InheritedAddresses;
 pub use messages::{AddressesMsg, AddressesView};

@@ -19,7 +19,7 @@ use crate::model::{IdentityId, Labels};
 pub use actor::{Allocator, AllocatorView};
 pub(crate) use answers::AllocatorAnswer;
 pub use backend::ClaimError;
-pub(crate) use backend::{Backend, Candidate, Claim, Found, Standing};
+pub(crate) use backend::{AllocatorBackend, Candidate, Claim, Found, Standing};
 pub(crate) use directory::Directory;
 pub use directory::Entry;
 pub use messages::{AllocatorMsg, AllocatorNews};

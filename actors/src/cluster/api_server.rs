@@ -24,7 +24,7 @@ mod tests;
 mod version;
 mod witness;
 
-pub use actor::{ClusterPeers, ClusterSettings, ClusterSupervisor, Observed};
+pub use actor::{ClusterPeers, ClusterSettings, ClusterSupervisor, SourcesStatus};
 pub use messages::{ClusterMsg, Heard, SourceMsg, SourceState, SourceStatus};
 pub use source::SourceView;
 pub use witness::{KnownServer, ServerView};

@@ -17,10 +17,12 @@ mod actor;
 mod answers;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
+mod messages;
 mod remote;
 #[cfg(test)]
 mod tests;
 mod view;
 
-pub use actor::{Mesh, MeshMsg, MeshPeers, MeshSettings};
+pub use actor::{Mesh, MeshPeers, MeshSettings};
+pub use messages::MeshMsg;
 pub use view::RemoteView;

@@ -7,5 +7,5 @@ mod reported;
 
 pub(crate) use config::ClusterConfig;
 pub use config::{CLUSTER_CONFIG, ConfigError};
-pub use origin::{Origin, RemoteKind};
+pub use origin::{ClusterOrigin, RemoteKind};
 pub(crate) use reported::{Clusters, Reported};

@@ -2,9 +2,9 @@
 
 mod actor;
 mod answers;
-mod line;
 mod messages;
 mod permits;
+mod queue;
 #[cfg(test)]
 mod tests;
 

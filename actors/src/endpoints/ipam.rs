@@ -10,4 +10,4 @@ mod tests;
 
 pub use actor::{Ipam, IpamView};
 pub use allocations::Pools;
-pub use messages::{Allocated, Family, IpamError, IpamMsg, Lease};
+pub use messages::{AddressFamily, AddressLease, Allocated, IpamError, IpamMsg};

@@ -21,9 +21,9 @@ mod target;
 #[cfg(test)]
 mod tests;
 
-pub use actor::{Endpoints, Observed, Schedule};
+pub use actor::{Endpoints, EndpointsStatus, Schedule};
 pub use announcer::{Announcer, EndpointChange};
 pub use look::KernelLook;
-pub use messages::{DeleteError, EndpointsMsg, NotFound, Target};
+pub use messages::{DeleteError, EndpointReference, EndpointsMsg, NotFound};
 pub use regenerations::{Lengths, Regenerations};
 pub use target::TargetError;

@@ -16,7 +16,7 @@ use super::{
     Behaviour, Cx, Header, Home, Host, Message, Outcome, Pauses, Record, Ref,
     envelope::{Envelope, Mail},
     home::OwnInbox,
-    mailbox::{Mailbox, Put},
+    mailbox::{EnqueueOutcome, Mailbox},
     reference::Inbox,
     reply::drop_crashed,
     system::Current,
@@ -82,7 +82,7 @@ pub(super) trait AnyCell {
 }
 
 /// A behaviour with its mailbox, its crash policy and its trace.
-pub(super) struct Cell<B: Behaviour> {
+pub(super) struct ActorCell<B: Behaviour> {
     host: Host,
     id: CellId,
     name: String,
@@ -111,7 +111,7 @@ struct Tally {
     resting: bool,
 }
 
-impl<B: Behaviour> Cell<B> {
+impl<B: Behaviour> ActorCell<B> {
     pub(super) fn new(
         host: Host,
         id: CellId,
@@ -258,7 +258,7 @@ impl<B: Behaviour> Cell<B> {
     }
 }
 
-impl<B: Behaviour> Cell<B> {
+impl<B: Behaviour> ActorCell<B> {
     /// Writes on the envelope of something that comes now.
     fn envelope(&self, msg: Mail<B>) -> Envelope<Mail<B>> {
         let current = self.host.current();
@@ -280,15 +280,15 @@ impl<B: Behaviour> Cell<B> {
         let header = envelope.header;
         let put = self.mailbox.borrow_mut().put(envelope);
         match put {
-            Put::Queued => {
+            EnqueueOutcome::Queued => {
                 self.host.ring(self.id);
                 Ok(())
             }
-            Put::Absorbed => {
+            EnqueueOutcome::Absorbed => {
                 self.unhandled(header, header.enqueued, Outcome::Absorbed);
                 Ok(())
             }
-            Put::Full(envelope) => {
+            EnqueueOutcome::Full(envelope) => {
                 let mut tally = self.tally.borrow_mut();
                 tally.refused += 1;
                 tally.last_refused = Some(header.enqueued);
@@ -300,7 +300,7 @@ impl<B: Behaviour> Cell<B> {
     }
 }
 
-impl<B: Behaviour> Inbox<B::Msg> for Cell<B> {
+impl<B: Behaviour> Inbox<B::Msg> for ActorCell<B> {
     fn put(&self, msg: B::Msg) -> Result<(), B::Msg> {
         match self.put_mail(Mail::Reported(msg)) {
             Err(Mail::Reported(msg)) => Err(msg),
@@ -310,7 +310,7 @@ impl<B: Behaviour> Inbox<B::Msg> for Cell<B> {
     }
 }
 
-impl<B: Behaviour> OwnInbox<B::Answer> for Cell<B> {
+impl<B: Behaviour> OwnInbox<B::Answer> for ActorCell<B> {
     fn put_own(&self, answer: B::Answer) -> bool {
         self.put_mail(Mail::Own(answer)).is_ok()
     }
@@ -332,7 +332,7 @@ impl<B: Behaviour> OwnInbox<B::Answer> for Cell<B> {
     }
 }
 
-impl<B: Behaviour> AnyCell for Cell<B> {
+impl<B: Behaviour> AnyCell for ActorCell<B> {
     #[cfg(any(test, feature = "simulation"))]
     fn poison(&self) {
         self.poisoned.set(true);

@@ -14,7 +14,7 @@ pub(super) struct Mailbox<M> {
 }
 
 /// What became of a message that was put into a mailbox.
-pub(super) enum Put<M> {
+pub(super) enum EnqueueOutcome<M> {
     Queued,
     Absorbed,
     Full(Envelope<M>),
@@ -32,19 +32,19 @@ impl<M: Message> Mailbox<M> {
     }
 
     /// Queues a message in its lane, if there is room.
-    pub(super) fn put(&mut self, mut envelope: Envelope<M>) -> Put<M> {
+    pub(super) fn put(&mut self, mut envelope: Envelope<M>) -> EnqueueOutcome<M> {
         let lane = envelope.msg.lane();
         if let Some(last) = self.lane(lane).back_mut() {
             match last.msg.absorb(envelope.msg) {
-                Absorbed::Yes => return Put::Absorbed,
+                Absorbed::Yes => return EnqueueOutcome::Absorbed,
                 Absorbed::No(msg) => envelope.msg = msg,
             }
         }
         if self.waiting() >= self.capacity {
-            return Put::Full(envelope);
+            return EnqueueOutcome::Full(envelope);
         }
         push(self.lane(lane), envelope);
-        Put::Queued
+        EnqueueOutcome::Queued
     }
 
     /// Queues an answer before all that was told. Open asks bound their number: none is refused.

@@ -32,10 +32,10 @@ pub enum AskError {
     Gone,
 }
 
-type Then<T> = Box<dyn FnOnce(Result<T, AskError>)>;
+type ReplyCallback<T> = Box<dyn FnOnce(Result<T, AskError>)>;
 
 /// A slot that the answer or the deadline empties, whichever comes first.
-pub(super) struct Slot<T>(Rc<RefCell<Option<Then<T>>>>);
+pub(super) struct Slot<T>(Rc<RefCell<Option<ReplyCallback<T>>>>);
 
 impl<T> Clone for Slot<T> {
     fn clone(&self) -> Self {
@@ -117,12 +117,12 @@ impl<T: 'static> std::fmt::Debug for Reply<T> {
 type Gathered<T> = Box<dyn FnOnce(Vec<Option<T>>)>;
 
 /// What several have answered to one question; handed on once each has answered, or will not.
-struct Gathering<T> {
+struct GatheredReplies<T> {
     answers: RefCell<Vec<Option<T>>>,
     then: RefCell<Option<Gathered<T>>>,
 }
 
-impl<T> Drop for Gathering<T> {
+impl<T> Drop for GatheredReplies<T> {
     fn drop(&mut self) {
         if let Some(then) = self.then.take() {
             then(self.answers.take());
@@ -139,7 +139,7 @@ pub fn gather<M: Message, T: 'static>(
 ) {
     let answers = RefCell::new(them.iter().map(|_| None).collect());
     let then = RefCell::new(Some(Box::new(then) as Gathered<T>));
-    let gathering = Rc::new(Gathering { answers, then });
+    let gathering = Rc::new(GatheredReplies { answers, then });
     for (place, one) in them.iter().enumerate() {
         let gathering = Rc::clone(&gathering);
         let reply = Reply::to(move |answer: Result<T, AskError>| {

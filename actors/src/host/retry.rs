@@ -58,11 +58,11 @@ impl Pauses {
 #[derive(Default)]
 pub struct Retry {
     failures: u32,
-    state: State,
+    state: RetryState,
 }
 
 #[derive(Default)]
-enum State {
+enum RetryState {
     #[default]
     Idle,
     Asked,
@@ -88,7 +88,7 @@ impl Retry {
     /// Something is asked by who saw before that [`Retry::is_idle`].
     pub fn asked(&mut self) {
         debug_assert!(self.is_idle(), "one question at a time");
-        self.state = State::Asked;
+        self.state = RetryState::Asked;
     }
 
     /// Whether to ask: nothing is out. A pause ends.
@@ -96,7 +96,7 @@ impl Retry {
     pub fn begin_now<B: Behaviour>(&mut self, cx: &mut Cx<'_, B>) -> bool {
         let begins = !self.is_asked();
         if begins {
-            self.enter(State::Asked, cx);
+            self.enter(RetryState::Asked, cx);
         }
         begins
     }
@@ -110,7 +110,7 @@ impl Retry {
     /// There is an answer, which is neither a success nor a failure of the whole.
     pub fn answered(&mut self) {
         if self.is_asked() {
-            self.state = State::Idle;
+            self.state = RetryState::Idle;
         }
     }
 
@@ -137,7 +137,7 @@ impl Retry {
     /// That answer comes after a pause, in place of one that is set.
     pub fn pause<B: Behaviour>(&mut self, cx: &mut Cx<'_, B>, span: Duration, answer: B::Answer) {
         let timer = cx.after(span, answer);
-        self.enter(State::Pausing(timer), cx);
+        self.enter(RetryState::Pausing(timer), cx);
     }
 
     /// That answer comes after a pause, unless one runs.
@@ -161,34 +161,34 @@ impl Retry {
         answer: impl FnOnce() -> B::Answer + 'static,
     ) {
         let pause = cx.expect(port, span, why, |_| answer());
-        self.enter(State::PausingInSight { _pause: pause }, cx);
+        self.enter(RetryState::PausingInSight { _pause: pause }, cx);
     }
 
     /// The pause is over.
     pub fn over(&mut self) {
         if self.is_pausing() {
-            self.state = State::Idle;
+            self.state = RetryState::Idle;
         }
     }
 
     /// Nothing will come of a question or a pause, if there is one. Failures count on.
     pub fn give_up(&mut self) {
-        self.state = State::Idle;
+        self.state = RetryState::Idle;
     }
 
     /// Neither is a question out, nor does a pause run.
     pub fn is_idle(&self) -> bool {
-        matches!(self.state, State::Idle)
+        matches!(self.state, RetryState::Idle)
     }
 
     /// A question is out.
     pub fn is_asked(&self) -> bool {
-        matches!(self.state, State::Asked)
+        matches!(self.state, RetryState::Asked)
     }
 
     /// A pause runs.
     pub fn is_pausing(&self) -> bool {
-        matches!(self.state, State::Pausing(_) | State::PausingInSight { .. })
+        matches!(self.state, RetryState::Pausing(_) | RetryState::PausingInSight { .. })
     }
 
     /// How often it failed, one after the other.
@@ -196,8 +196,8 @@ impl Retry {
         self.failures
     }
 
-    fn enter<B: Behaviour>(&mut self, state: State, cx: &mut Cx<'_, B>) {
-        if let State::Pausing(timer) = mem::replace(&mut self.state, state) {
+    fn enter<B: Behaviour>(&mut self, state: RetryState, cx: &mut Cx<'_, B>) {
+        if let RetryState::Pausing(timer) = mem::replace(&mut self.state, state) {
             cx.cancel(timer);
         }
     }

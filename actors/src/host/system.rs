@@ -6,7 +6,7 @@ use std::{borrow::Cow, cell::RefCell, collections::BTreeMap, rc::Rc, sync::Arc, 
 use super::{
     Answer, AskError, Beat, Behaviour, CellId, CellInfo, Driver, EnvelopeId, Hears, Message,
     NoRecorder, Record, Recorder, Ref, RootId, TimerId, Wait, WaitId, Waits, Whom,
-    cell::{AnyCell, Cell},
+    cell::{ActorCell, AnyCell},
     reply::Slot,
     timers::Timers,
 };
@@ -76,7 +76,7 @@ impl Host {
     ) -> Ref<B::Msg> {
         let id = CellId(self.0.next_cell.replace(self.0.next_cell.get() + 1));
         let parent = self.current().cell;
-        let cell = Cell::new(self.clone(), id, name.into(), parent, capacity, Box::new(make));
+        let cell = ActorCell::new(self.clone(), id, name.into(), parent, capacity, Box::new(make));
         self.0.cells.borrow_mut().insert(id, cell.clone());
         self.record(Record::Spawned { cell: id, name: cell.name(), parent, at: self.now() });
         self.0.driver.spawned(self, id);

@@ -11,17 +11,17 @@ pub struct TimerId {
     pub(super) seq: u64,
 }
 
-type Then = Box<dyn FnOnce()>;
+type TimerCallback = Box<dyn FnOnce()>;
 
 /// What is to happen when. Equal times fire in the order in which they were set.
 #[derive(Default)]
 pub(super) struct Timers {
-    set: BTreeMap<TimerId, Then>,
+    set: BTreeMap<TimerId, TimerCallback>,
     seq: u64,
 }
 
 impl Timers {
-    pub(super) fn at(&mut self, at: Time, then: Then) -> TimerId {
+    pub(super) fn at(&mut self, at: Time, then: TimerCallback) -> TimerId {
         self.seq += 1;
         let id = TimerId { at, seq: self.seq };
         self.set.insert(id, then);
@@ -29,7 +29,7 @@ impl Timers {
     }
 
     /// Returned rather than dropped here: dropping may run code that sets timers.
-    pub(super) fn cancel(&mut self, id: TimerId) -> Option<Then> {
+    pub(super) fn cancel(&mut self, id: TimerId) -> Option<TimerCallback> {
         self.set.remove(&id)
     }
 
@@ -37,7 +37,7 @@ impl Timers {
         self.set.keys().next().map(|id| id.at)
     }
 
-    pub(super) fn take_due(&mut self, now: Time) -> Option<Then> {
+    pub(super) fn take_due(&mut self, now: Time) -> Option<TimerCallback> {
         let first = self.set.first_entry()?;
         (first.key().at <= now).then(|| first.remove())
     }

@@ -23,7 +23,7 @@ use std::{collections::BTreeMap, fmt, rc::Rc, time::Duration};
 
 use serde::Serialize;
 
-use crate::host::{Behaviour, Cx};
+use crate::host::{Behaviour, Cx, Reply};
 
 /// How long the kernel may take for a page of rows.
 pub(crate) const PAGE_PATIENCE: Duration = Duration::from_secs(60);
@@ -61,7 +61,7 @@ pub const MAPS: [&str; 24] = [
 /// How a row drifted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum DriftKind {
     /// It is gone.
     Missing,
     /// It has another value.
@@ -70,7 +70,7 @@ pub enum Kind {
     Foreign,
 }
 
-impl Kind {
+impl DriftKind {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Missing, Self::Changed, Self::Foreign];
 
@@ -105,11 +105,11 @@ impl Drift {
     }
 
     /// How many drifted in this way.
-    pub fn count(&self, kind: Kind) -> u64 {
+    pub fn count(&self, kind: DriftKind) -> u64 {
         match kind {
-            Kind::Missing => self.missing,
-            Kind::Changed => self.changed,
-            Kind::Foreign => self.foreign,
+            DriftKind::Missing => self.missing,
+            DriftKind::Changed => self.changed,
+            DriftKind::Foreign => self.foreign,
         }
     }
 
@@ -122,7 +122,7 @@ impl Drift {
 impl fmt::Display for Drift {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.map)?;
-        let counts = Kind::ALL.into_iter().map(|kind| (kind, self.count(kind)));
+        let counts = DriftKind::ALL.into_iter().map(|kind| (kind, self.count(kind)));
         let counts = counts.filter(|(_, count)| *count > 0);
         let counts: Vec<_> =
             counts.map(|(kind, count)| format!("{count} {}", kind.name())).collect();
@@ -137,16 +137,16 @@ impl fmt::Display for Drift {
 
 /// Drift that was found, by map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found(BTreeMap<&'static str, Drift>);
+pub struct DriftByMap(BTreeMap<&'static str, Drift>);
 
-impl Found {
+impl DriftByMap {
     /// Notes a row.
-    pub fn note(&mut self, map: &'static str, kind: Kind, what: impl fmt::Display) {
+    pub fn note(&mut self, map: &'static str, kind: DriftKind, what: impl fmt::Display) {
         let drift = self.0.entry(map).or_insert_with(|| Drift::of(map));
         match kind {
-            Kind::Missing => drift.missing += 1,
-            Kind::Changed => drift.changed += 1,
-            Kind::Foreign => drift.foreign += 1,
+            DriftKind::Missing => drift.missing += 1,
+            DriftKind::Changed => drift.changed += 1,
+            DriftKind::Foreign => drift.foreign += 1,
         }
         if drift.examples.len() < EXAMPLES {
             drift.examples.push(what.to_string());
@@ -162,10 +162,10 @@ impl Found {
         what: impl fmt::Display,
     ) {
         match (written, found) {
-            (Some(_), None) => self.note(map, Kind::Missing, what),
-            (None, Some(_)) => self.note(map, Kind::Foreign, what),
+            (Some(_), None) => self.note(map, DriftKind::Missing, what),
+            (None, Some(_)) => self.note(map, DriftKind::Foreign, what),
             (Some(written), Some(found)) if written != found => {
-                self.note(map, Kind::Changed, what);
+                self.note(map, DriftKind::Changed, what);
             }
             _ => {}
         }
@@ -207,15 +207,18 @@ impl<F: Fn() -> String> fmt::Display for Lazy<F> {
     }
 }
 
+/// Who wants to hear what a sweep found.
+pub type DriftReply = Reply<Vec<Drift>>;
+
 /// How an owner looks for drift, and whom it tells.
 #[derive(Clone)]
-pub struct Watch {
+pub struct DriftWatch {
     /// Time between two sweeps; none if that is switched off.
     pub every: Duration,
     tell: Rc<dyn Fn(Vec<Drift>)>,
 }
 
-impl Watch {
+impl DriftWatch {
     /// Every so often, told like that.
     pub fn new(every: Duration, tell: impl Fn(Vec<Drift>) + 'static) -> Self {
         Self { every, tell: Rc::new(tell) }
@@ -236,7 +239,7 @@ impl Watch {
     }
 }
 
-impl Default for Watch {
+impl Default for DriftWatch {
     /// Never, and told to nobody.
     fn default() -> Self {
         Self::new(Duration::ZERO, |_| {})
@@ -249,7 +252,7 @@ mod tests {
 
     #[test]
     fn what_drifted_is_counted_by_map_and_told_in_words() {
-        let mut found = Found::default();
+        let mut found = DriftByMap::default();
         let (written, there) =
             ([(1, 'a'), (2, 'b'), (3, 'c'), (4, 'd')], [(1, 'a'), (2, 'x'), (9, 'e')]);
         found.compare_all("cilium_lxc", &written.into(), &there.into(), |key| format!("row {key}"));
@@ -257,7 +260,7 @@ mod tests {
         assert_eq!(all.len(), 1);
         let text = "cilium_lxc: 2 missing, 1 changed, 1 foreign (row 2, row 3, row 4, …)";
         assert_eq!((all[0].rows(), all[0].to_string().as_str()), (4, text));
-        let mut none = Found::default();
+        let mut none = DriftByMap::default();
         none.compare("cilium_lxc", Some(&1), Some(&1), "row");
         assert!(none.is_empty());
     }

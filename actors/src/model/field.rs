@@ -19,12 +19,12 @@ pub(crate) struct Fault {
 #[derive(Clone, Debug)]
 pub(crate) struct Field<'a> {
     /// In what it is, and where in that. Few paths are ever told, so none is written out before.
-    place: Place<'a>,
+    place: FieldPlace<'a>,
     pub(crate) value: &'a Value,
 }
 
 #[derive(Clone, Debug)]
-struct Place<'a> {
+struct FieldPlace<'a> {
     parent: Option<Rc<Self>>,
     step: Step<'a>,
 }
@@ -36,7 +36,7 @@ enum Step<'a> {
     Index(usize),
 }
 
-impl Place<'_> {
+impl FieldPlace<'_> {
     /// From the root, as in `spec.ports[0].port`.
     fn write(&self, path: &mut String) {
         if let Some(parent) = &self.parent {
@@ -57,7 +57,7 @@ impl Place<'_> {
 impl<'a> Field<'a> {
     /// The whole document.
     pub(crate) fn root(value: &'a Value) -> Self {
-        Self { place: Place { parent: None, step: Step::Root }, value }
+        Self { place: FieldPlace { parent: None, step: Step::Root }, value }
     }
 
     /// Its path.
@@ -99,7 +99,8 @@ impl<'a> Field<'a> {
     pub(crate) fn elements(&self) -> Result<Vec<Field<'a>>, Fault> {
         let Value::Array(list) = self.value else { return Err(self.wants("a list")) };
         let parent = Rc::new(self.place.clone());
-        let place = |index| Place { parent: Some(Rc::clone(&parent)), step: Step::Index(index) };
+        let place =
+            |index| FieldPlace { parent: Some(Rc::clone(&parent)), step: Step::Index(index) };
         let at = |(index, value)| Field { place: place(index), value };
         Ok(list.iter().enumerate().map(at).collect())
     }
@@ -149,7 +150,7 @@ impl<'a> Field<'a> {
 /// A mapping of a document.
 #[derive(Clone, Debug)]
 pub(crate) struct Mapping<'a> {
-    place: Rc<Place<'a>>,
+    place: Rc<FieldPlace<'a>>,
     map: &'a Map<String, Value>,
 }
 
@@ -163,7 +164,7 @@ impl<'a> Mapping<'a> {
     /// The field of that name, which must be there.
     pub(crate) fn need(&self, key: &str) -> Result<Field<'a>, Fault> {
         self.get(key).ok_or_else(|| {
-            let missing = Place { parent: Some(Rc::clone(&self.place)), step: Step::Key(key) };
+            let missing = FieldPlace { parent: Some(Rc::clone(&self.place)), step: Step::Key(key) };
             Field { place: missing, value: &Value::Null }
                 .fault(format!("field {key:?} is missing"), format!("add {key:?}"))
         })
@@ -181,6 +182,6 @@ impl<'a> Mapping<'a> {
     }
 
     fn at(&self, step: Step<'a>, value: &'a Value) -> Field<'a> {
-        Field { place: Place { parent: Some(Rc::clone(&self.place)), step }, value }
+        Field { place: FieldPlace { parent: Some(Rc::clone(&self.place)), step }, value }
     }
 }

@@ -14,7 +14,7 @@ pub struct IdentityId(pub u32);
 
 /// Where an identity's number means something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum IdentityScope {
     /// Reserved, well-known and cluster-wide numbers.
     Global,
     /// A prefix known on this node only: scope byte 0x01.
@@ -56,11 +56,11 @@ impl IdentityId {
     pub const MAX_REMOTE_NODE: Self = Self((3 << 24) - 1);
 
     /// Where this number means something.
-    pub fn scope(self) -> Scope {
+    pub fn scope(self) -> IdentityScope {
         match self.0 >> 24 {
-            0x01 => Scope::LocalCidr,
-            0x02 => Scope::RemoteNode,
-            _ => Scope::Global,
+            0x01 => IdentityScope::LocalCidr,
+            0x02 => IdentityScope::RemoteNode,
+            _ => IdentityScope::Global,
         }
     }
 
@@ -123,7 +123,9 @@ mod tests {
         );
         for (cluster, id) in [(1, 65_792), (7, 7 << 16 | 256), (255, (1 << 24) - 1)] {
             let (id, cluster) = (IdentityId(id), ClusterId(cluster));
-            assert!(cluster.hands_out(id) && id.scope() == Scope::Global && !id.is_reserved());
+            assert!(
+                cluster.hands_out(id) && id.scope() == IdentityScope::Global && !id.is_reserved()
+            );
             assert!(!ClusterId(cluster.0 - 1).hands_out(id), "{id}");
         }
         assert!(!ClusterId(7).hands_out(IdentityId(7 << 16 | 255)));

@@ -16,9 +16,9 @@ const SOURCES: [&str; 7] = ["k8s", "reserved", "cidr", "container", "cidrgroup",
 /// Where a label comes from: `k8s`, `reserved`, `cidr`, `container`, `any`, …
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
-pub struct Source(Cow<'static, str>);
+pub struct LabelSource(Cow<'static, str>);
 
-impl Source {
+impl LabelSource {
     /// The source of that name.
     pub fn new(name: impl AsRef<str> + Into<String>) -> Self {
         let known = SOURCES.into_iter().find(|known| *known == name.as_ref());
@@ -31,25 +31,25 @@ impl Source {
     }
 }
 
-impl PartialEq<str> for Source {
+impl PartialEq<str> for LabelSource {
     fn eq(&self, other: &str) -> bool {
         self.0 == other
     }
 }
 
-impl PartialEq<&str> for Source {
+impl PartialEq<&str> for LabelSource {
     fn eq(&self, other: &&str) -> bool {
         self.0 == *other
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for LabelSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl<'de> Deserialize<'de> for Source {
+impl<'de> Deserialize<'de> for LabelSource {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Cow::<'de, str>::deserialize(deserializer).map(Self::new)
     }
@@ -62,7 +62,7 @@ pub struct Label {
     pub key: String,
     /// Where it comes from.
     #[serde(default)]
-    pub source: Source,
+    pub source: LabelSource,
     /// Value; empty where there is none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub value: String,
@@ -86,7 +86,7 @@ impl Label {
         key: impl Into<String>,
         value: impl Into<String>,
     ) -> Self {
-        Self { key: key.into(), value: value.into(), source: Source::new(source) }
+        Self { key: key.into(), value: value.into(), source: LabelSource::new(source) }
     }
 }
 

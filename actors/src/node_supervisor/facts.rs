@@ -2,7 +2,7 @@
 
 use super::NodeSupervisor;
 use crate::{
-    cluster::{addresses::AddressesMsg, nodes::NodesMsg, publish::PublisherMsg},
+    cluster::{addresses::AddressesMsg, publish::PublisherMsg, remote_nodes::RemoteNodesMsg},
     model::NodeFacts,
     node::{devices::DevicesMsg, local_node::NodeMsg, routes::RoutesMsg},
 };
@@ -17,7 +17,8 @@ impl NodeSupervisor {
             self.routes.tell(RoutesMsg::Facts(facts.clone())).is_ok(),
         ];
         let nodes = self.nodes.iter();
-        reported.extend(nodes.map(|nodes| nodes.tell(NodesMsg::OwnAddresses(addresses)).is_ok()));
+        reported
+            .extend(nodes.map(|nodes| nodes.tell(RemoteNodesMsg::OwnAddresses(addresses)).is_ok()));
         if let Some(address) = addresses.iter().next() {
             let publisher = self.publisher.iter();
             reported.extend(publisher.map(|it| it.tell(PublisherMsg::Address(address)).is_ok()));

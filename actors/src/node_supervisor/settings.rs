@@ -2,17 +2,20 @@
 
 use super::{NodeSupervisorSettings, Ports};
 use crate::{
-    cluster::{clustermesh::MeshSettings, kvstore::KvSettings, nodes::NodesSettings},
+    cluster::{clustermesh::MeshSettings, kvstore::KvSettings, remote_nodes::RemoteNodesSettings},
     model::NodeKey,
     node::routes::RoutesSettings,
     services::service_cache::{ServiceSource, ServicesSettings},
 };
 
 /// What this node is to the others of its cluster.
-pub(super) fn nodes_settings(settings: &NodeSupervisorSettings, has_node: bool) -> NodesSettings {
+pub(super) fn nodes_settings(
+    settings: &NodeSupervisorSettings,
+    has_node: bool,
+) -> RemoteNodesSettings {
     let KvSettings { cluster, cluster_id, meshed, node, address, other_address, boot_id, .. } =
         &settings.kvstore;
-    NodesSettings {
+    RemoteNodesSettings {
         key: NodeKey { cluster: cluster.clone(), name: node.clone() },
         cluster_id: *cluster_id,
         meshed: *meshed,

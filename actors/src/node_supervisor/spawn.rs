@@ -8,28 +8,28 @@ use super::{
     NodeSupervisorSettings, Ports,
     drift_watch::watch,
     settings::{mesh_settings, nodes_settings, routes_settings, services_settings},
-    spawned::{Basis, Lates, Own, Serving, Sharing},
+    spawned::{Basis, Lates, NodeActors, ServiceActors, SharingActors},
 };
 use crate::{
     cluster::{
-        addresses::{AddressesPeers, Inherited},
+        addresses::{AddressesPeers, InheritedAddresses},
         allocator,
         api_server::{ClusterMsg, ClusterPeers, ClusterSupervisor},
         clustermesh::{Mesh, MeshMsg, MeshPeers},
-        nodes::{self, Nodes, NodesMsg, NodesPeers},
         publish::{Publisher, PublisherMsg, PublisherPeers},
+        remote_nodes::{self, RemoteNodes, RemoteNodesMsg, RemoteNodesPeers},
         sharing::{CrdActors, KvActors},
         subscriber::Subscriber,
     },
     endpoints::{
         build_queue::BuildQueue,
-        endpoint::{Peers, Settings},
+        endpoint::{EndpointPeers, Settings},
         ipam::Ipam,
         supervisor::{Announcer, Endpoints, EndpointsMsg},
         workloads::Workloads,
     },
     host::{Behaviour, Host, Late, Ref, Reply},
-    model::{Feed, IdentityId, Labels, drift::Watch},
+    model::{Feed, IdentityId, Labels, drift::DriftWatch},
     node::{
         auditor::{Auditor, AuditorMsg, AuditorPeers},
         conntrack::Conntrack,
@@ -62,13 +62,13 @@ pub(super) struct Spawn<'a> {
     ports: Ports,
     settings: NodeSupervisorSettings,
     inheritance: &'a Inheritance,
-    watch: Watch,
+    watch: DriftWatch,
     late_auditor: Late<Ref<AuditorMsg>>,
     late: Lates,
     /// The API server, if identities and addresses are shared by its objects.
     by_objects: Option<Rc<dyn Cluster>>,
     /// What the run before knew of other nodes' identities and addresses.
-    remote: Inherited,
+    remote: InheritedAddresses,
     /// Identities of other nodes.
     of_nodes: BTreeMap<IdentityId, Labels>,
     /// Prefixes of rules, as they are mapped.
@@ -88,8 +88,8 @@ impl<'a> Spawn<'a> {
         let by_crd = settings.identity_allocation == allocator::Mode::Crd;
         let by_objects = ports.cluster.clone().filter(|_| by_crd && ports.kvstore.is_none());
         let remote = match ports.kvstore.is_some() || by_objects.is_some() {
-            true => Inherited::of(inheritance),
-            false => Inherited::default(),
+            true => InheritedAddresses::of(inheritance),
+            false => InheritedAddresses::default(),
         };
         Self {
             host,
@@ -101,7 +101,10 @@ impl<'a> Spawn<'a> {
             late: Lates::default(),
             by_objects,
             remote,
-            of_nodes: nodes::inherited_identities(&inheritance.kernel, &inheritance.identities),
+            of_nodes: remote_nodes::inherited_identities(
+                &inheritance.kernel,
+                &inheritance.identities,
+            ),
             mapped: inheritance.prefixes(),
         }
     }
@@ -165,7 +168,7 @@ impl<'a> Spawn<'a> {
     }
 
     /// Services, who ends sockets for them, and who answers load balancers.
-    pub(super) fn serving(&self) -> Serving {
+    pub(super) fn serving(&self) -> ServiceActors {
         let sockets = self.settings.sockets.then(|| self.sockets());
         let health_checks =
             self.ports.health_listeners.clone().map(|listeners| {
@@ -177,7 +180,7 @@ impl<'a> Spawn<'a> {
         let health = health_checks.clone();
         let services = Services::factory(kernel, settings, found, sockets, health, watch);
         let services = self.supervisor("services", services);
-        Serving { services, health_checks }
+        ServiceActors { services, health_checks }
     }
 
     fn sockets(&self) -> Ref<SocketsMsg> {
@@ -187,7 +190,7 @@ impl<'a> Spawn<'a> {
     }
 
     /// The node's devices, routes and rows.
-    pub(super) fn own(&self, basis: &Basis, serving: &Serving) -> Own {
+    pub(super) fn own(&self, basis: &Basis, serving: &ServiceActors) -> NodeActors {
         let Ports { kernel, .. } = &self.ports;
         let (settings, watch) = (&self.settings, &self.watch);
         let devices = Devices::factory(Rc::clone(kernel), settings.devices.clone(), watch.clone());
@@ -203,27 +206,27 @@ impl<'a> Spawn<'a> {
         let (settings, found) = (settings.node.clone(), &self.inheritance.kernel.lxc);
         let node = Node::factory(Rc::clone(kernel), subscribers, settings, found, watch.clone());
         let node = self.supervisor("node", node);
-        Own { devices, routes, node }
+        NodeActors { devices, routes, node }
     }
 
     /// The cluster's other nodes, if there is a cluster.
-    pub(super) fn nodes(&self, basis: &Basis, own: &Own) -> Option<Ref<NodesMsg>> {
+    pub(super) fn nodes(&self, basis: &Basis, own: &NodeActors) -> Option<Ref<RemoteNodesMsg>> {
         if !self.in_cluster() {
             return None;
         }
         let (session, policy) = (self.late.session.clone(), self.late.policy.clone());
         let (ipcache, identities) = (basis.ipcache.clone(), basis.identities.clone());
         let routes = own.routes.clone();
-        let peers = move || NodesPeers {
+        let peers = move || RemoteNodesPeers {
             ipcache: ipcache.clone(),
             identities: identities.clone(),
             policy: policy.get(),
             session: session.get(),
             routes: routes.clone(),
         };
-        let mapped = nodes::inherited(&self.inheritance.kernel);
+        let mapped = remote_nodes::inherited(&self.inheritance.kernel);
         let settings = nodes_settings(&self.settings, self.follows());
-        let nodes = Nodes::factory(peers, settings, mapped, &self.of_nodes);
+        let nodes = RemoteNodes::factory(peers, settings, mapped, &self.of_nodes);
         Some(self.supervisor("nodes", nodes))
     }
 
@@ -270,10 +273,10 @@ impl<'a> Spawn<'a> {
     pub(super) fn cluster(
         &mut self,
         basis: &Basis,
-        serving: &Serving,
+        serving: &ServiceActors,
         policy: &Ref<PolicyMsg>,
         publisher: Option<&Ref<PublisherMsg>>,
-        nodes: Option<&Ref<NodesMsg>>,
+        nodes: Option<&Ref<RemoteNodesMsg>>,
     ) -> Option<Ref<ClusterMsg>> {
         self.choose_feeds();
         let cluster = self.ports.cluster.clone()?;
@@ -356,7 +359,7 @@ impl<'a> Spawn<'a> {
         let Basis { ipam, identities, ipcache, build_queue, .. } = basis;
         let (ipam, identities) = (ipam.clone(), identities.clone());
         let (ipcache, build_queue) = (ipcache.clone(), build_queue.clone());
-        let peers = move || Peers {
+        let peers = move || EndpointPeers {
             kernel: Rc::clone(&ports.kernel),
             disk: Rc::clone(&ports.disk),
             identities: identities.clone(),
@@ -392,7 +395,7 @@ impl<'a> Spawn<'a> {
         let _ = basis.ipcache.tell(IpcacheMsg::Restore(found));
         if has_nodes {
             let reply = Reply::to(|_| {});
-            let entries = nodes::inherited_entries(&self.inheritance.kernel);
+            let entries = remote_nodes::inherited_entries(&self.inheritance.kernel);
             let _ = basis.ipcache.tell(IpcacheMsg::Upsert { entries, reply });
         }
     }
@@ -403,9 +406,9 @@ impl<'a> Spawn<'a> {
         basis: &Basis,
         policy: &Ref<PolicyMsg>,
         endpoints: &Ref<EndpointsMsg>,
-        nodes: Option<&Ref<NodesMsg>>,
+        nodes: Option<&Ref<RemoteNodesMsg>>,
         cluster: Option<&Ref<ClusterMsg>>,
-    ) -> Sharing {
+    ) -> SharingActors {
         let peers = AddressesPeers {
             session: None,
             endpoints: endpoints.clone(),
@@ -424,17 +427,17 @@ impl<'a> Spawn<'a> {
             crd = Some(actors);
         }
         self.late.session.set(kvstore.as_ref().map(|kvstore| kvstore.session.clone()));
-        Sharing { kvstore, crd }
+        SharingActors { kvstore, crd }
     }
 
     /// Who reads other clusters, if that is done.
     pub(super) fn mesh(
         &self,
-        serving: &Serving,
-        sharing: &Sharing,
-        nodes: Option<&Ref<NodesMsg>>,
+        serving: &ServiceActors,
+        sharing: &SharingActors,
+        nodes: Option<&Ref<RemoteNodesMsg>>,
     ) -> Option<Ref<MeshMsg>> {
-        let Sharing { kvstore, crd } = sharing;
+        let SharingActors { kvstore, crd } = sharing;
         let addresses = kvstore.as_ref().map(|it| &it.addresses);
         let addresses = addresses.or_else(|| crd.as_ref().map(|it| &it.addresses));
         let mesh = self.ports.clusters.clone().zip(addresses.cloned()).zip(nodes.cloned());
@@ -449,7 +452,7 @@ impl<'a> Spawn<'a> {
     pub(super) fn restore(
         &self,
         basis: &Basis,
-        own: &Own,
+        own: &NodeActors,
         policy: &Ref<PolicyMsg>,
         endpoints: &Ref<EndpointsMsg>,
         auditor: &Ref<AuditorMsg>,

@@ -28,20 +28,20 @@ pub(super) struct Basis {
 }
 
 /// Who serves services.
-pub(super) struct Serving {
+pub(super) struct ServiceActors {
     pub(super) services: Ref<ServicesMsg>,
     pub(super) health_checks: Option<Ref<HealthChecksMsg>>,
 }
 
 /// Who keeps what is the node's own.
-pub(super) struct Own {
+pub(super) struct NodeActors {
     pub(super) devices: Ref<DevicesMsg>,
     pub(super) routes: Ref<RoutesMsg>,
     pub(super) node: Ref<NodeMsg>,
 }
 
 /// Who shares identities and addresses with other nodes: by a store, or by the API server.
-pub(super) struct Sharing {
+pub(super) struct SharingActors {
     pub(super) kvstore: Option<KvActors>,
     pub(super) crd: Option<CrdActors>,
 }

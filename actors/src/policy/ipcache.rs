@@ -11,4 +11,4 @@ mod table;
 mod tests;
 
 pub use actor::{Ipcache, IpcacheView};
-pub use messages::{IpcacheEntry, IpcacheMsg, Source};
+pub use messages::{IpcacheEntry, IpcacheMsg, IpcacheSource};

@@ -10,7 +10,6 @@
 mod acquaint;
 mod actor;
 mod answers;
-mod asker;
 mod behind;
 mod change;
 mod cookie;
@@ -31,6 +30,7 @@ mod parse;
 mod ports;
 mod remarks;
 mod repository;
+mod requester;
 mod resolve;
 mod resolved;
 mod resolver;
@@ -47,8 +47,8 @@ mod touched;
 #[cfg(test)]
 mod tests;
 
-pub use actor::{Observed, Policies, PolicyPeers};
-pub use departures::{Departure, Meaning};
+pub use actor::{Policies, PoliciesStatus, PolicyPeers};
+pub use departures::{Departure, DepartureMeaning};
 pub use derived::DerivedFilter;
 pub use difference::Difference;
 pub use error::{Effect, PolicyError, Unsupported};
@@ -59,20 +59,20 @@ pub use identity_users::IdentityUser;
 pub use lookup::{Verdict, lookup};
 pub use messages::{EndpointPolicy, PolicyMsg, PolicyView};
 pub use named::UnresolvedPort;
-pub use news::{Awaited, Inherited, PolicyNews, Reached, Successors};
-pub use parse::{Refused, parse};
-pub use ports::{Cell, PortRange, protocol};
+pub use news::{AwaitedEndpoints, InheritResult, PolicyNews, Reached, Successors};
+pub use parse::{RefusedDocument, parse};
+pub use ports::{PortPrefix, PortRange, protocol};
 pub use remarks::RefusedPolicy;
 pub use repository::{ApplyReport, PolicyStatus, Repository};
 pub use resolved::{Resolved, Subject};
 pub use resolver::Resolver;
 pub use rule::{
-    Bound, CidrMatch, Clause, Origin, Peer, Peers, Policy, PolicyKind, PolicyName, PortMatch,
-    Ports, Rule,
+    Bound, CidrMatch, Clause, ClauseOrigin, ClausePeers, ClausePorts, Peer, Policy, PolicyKind,
+    PolicyName, PortMatch, Rule,
 };
 pub use selector::{Requirement, Selector, SelectorKey, Test};
 pub use services::{
-    MissingService, ServiceBy, ServiceMatch, ServiceName, ServiceSelector, Services,
+    KnownServices, MissingService, ServiceBy, ServiceMatch, ServiceName, ServiceSelector,
 };
 pub use settings::{Enforcement, OwnCluster, PolicySettings};
 pub use show::{PolicySelector, WrittenPolicies, WrittenRule};

@@ -58,12 +58,12 @@ pub struct Listing {
     /// The part, by key.
     pub pairs: Vec<Pair>,
     /// Where the next part begins; none behind the last.
-    pub next: Option<Place>,
+    pub next: Option<ListPosition>,
 }
 
 /// Where a part of a list begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ListPosition {
     /// The revision of the list.
     pub revision: Revision,
     /// The first key that may be in it.
@@ -186,7 +186,12 @@ pub struct KvError {
 pub trait KvStore {
     /// Reads keys that begin so, as a majority of the store has them, from the first one or from a
     /// place on that a part before has named.
-    fn list(&self, prefix: &str, from: Option<Place>, reply: Reply<Result<Listing, KvError>>);
+    fn list(
+        &self,
+        prefix: &str,
+        from: Option<ListPosition>,
+        reply: Reply<Result<Listing, KvError>>,
+    );
 
     /// Does what a transaction says; whether its conditions held.
     fn commit(&self, transaction: Transaction, reply: Reply<Result<bool, KvError>>);

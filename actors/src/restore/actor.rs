@@ -13,10 +13,10 @@ use super::{
     answers::RestoreAnswer,
     cleanup::Cleanup,
     learn::carried,
-    messages::{RestoreInput, RestoreMsg, Source},
+    messages::{MappingSource, RestoreInput, RestoreMsg},
     plan::{RestorePlan, failed, plan},
     remains::remains,
-    report::{EndpointReport, Fate, PhaseReport, RestoreReport},
+    report::{EndpointReport, PhaseReport, RestoreOutcome, RestoreReport},
 };
 use crate::{
     endpoints::{
@@ -33,7 +33,7 @@ use crate::{
         rules::PolicyMsg,
     },
     ports::{Disk, FsOp, HOST_IFINDEX, Kernel, KernelSnapshot},
-    state_directory::Found,
+    state_directory::ScannedDirectory,
 };
 
 /// How long another supervisor or a port may take.
@@ -68,7 +68,7 @@ pub struct RestorePeers {
 
 /// How far restoring is. After a crash it goes on at the beginning of that phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum RestorePhase {
     /// It was not told to begin.
     #[default]
     Idle,
@@ -101,11 +101,11 @@ pub struct Restore {
 /// What outlives a crash: all of it, for the endpoints do too.
 #[derive(Default)]
 pub(super) struct RestoreState {
-    pub(super) phase: Phase,
+    pub(super) phase: RestorePhase,
     pub(super) enabled: bool,
     pub(super) plan: RestorePlan,
     pub(super) kernel: KernelSnapshot,
-    pub(super) disk: Found,
+    pub(super) disk: ScannedDirectory,
     pub(super) report: RestoreReport,
     opened: Option<Reply<()>>,
     router: Addresses,
@@ -129,13 +129,10 @@ pub(super) struct RestoreState {
     /// Who waits until all of the run before is in force.
     pub(super) awaiting: Vec<Reply<bool>>,
     /// Who has mapped all that it knows.
-    pub(super) synced: BTreeSet<Source>,
+    pub(super) synced: BTreeSet<MappingSource>,
     pub(super) cleanup: Cleanup,
     phase_began: Time,
 }
-
-/// What the restore supervisor shows of itself.
-pub type Observed = RestoreReport;
 
 impl Restore {
     /// Makes each life of a supervisor that waits to be told to begin.
@@ -182,7 +179,7 @@ impl Restore {
         self.state.remains = remains(&input.disk, &input.kernel, &self.state.plan);
         if input.enabled {
             // The plan has all that is needed of the records, which are most of what was read.
-            self.state.disk = Found { records: Vec::new(), ..input.disk };
+            self.state.disk = ScannedDirectory { records: Vec::new(), ..input.disk };
         } else if !self.state.remains.is_empty() {
             let left = self.state.remains.len();
             self.state.report.problems.push(format!(
@@ -211,7 +208,7 @@ impl Restore {
     /// Puts the state directory in order, before anything is written there: what is torn is put
     /// aside, builds that never finished go.
     fn tidy(&mut self, cx: &mut Cx<'_, Self>) {
-        self.state.phase = Phase::Tidying;
+        self.state.phase = RestorePhase::Tidying;
         self.state.cleanup.untidied = std::mem::take(&mut self.state.disk.tidying);
         self.write(cx, self.state.cleanup.untidied.clone());
         if self.state.cleanup.writing == 0 {
@@ -229,7 +226,7 @@ impl Restore {
     }
 
     pub(super) fn reserve(&mut self, cx: &mut Cx<'_, Self>) {
-        self.state.phase = Phase::Reserving;
+        self.state.phase = RestorePhase::Reserving;
         // A crash may have cut off what was awaited.
         self.state.cleanup.writing = 0;
         let living = self.state.plan.endpoints().map(|endpoint| {
@@ -299,7 +296,7 @@ impl Restore {
     }
 
     fn spawn(&mut self, cx: &mut Cx<'_, Self>) {
-        self.state.phase = Phase::Spawning;
+        self.state.phase = RestorePhase::Spawning;
         let RestoreState { plan, report, alive, cleanup, .. } = &mut *self.state;
         let mut endpoints = Vec::with_capacity(plan.candidates.len());
         for (id, mut candidate) in std::mem::take(&mut plan.candidates) {
@@ -310,7 +307,7 @@ impl Restore {
             }
             let pending = EndpointReport {
                 pod: candidate.endpoint.spec.pod(),
-                fate: Fate::Pending,
+                fate: RestoreOutcome::Pending,
                 source: candidate.source,
                 notes: candidate.notes,
                 error: None,
@@ -336,12 +333,12 @@ impl Restore {
     }
 
     pub(super) fn regenerate(&mut self, cx: &mut Cx<'_, Self>) {
-        self.state.phase = Phase::Settling;
+        self.state.phase = RestorePhase::Settling;
         if let Some(opened) = self.state.opened.take() {
             opened.send(());
         }
         self.ask_settled(cx);
-        for source in [Source::Node, Source::Policy] {
+        for source in [MappingSource::Node, MappingSource::Policy] {
             self.ask_synced(cx, source);
         }
     }
@@ -356,29 +353,29 @@ impl Restore {
 impl Behaviour for Restore {
     type Msg = RestoreMsg;
     type Answer = RestoreAnswer;
-    type Observed = Observed;
+    type Observed = RestoreReport;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
         if !self.state.report.ipcache_waits_for.is_empty() {
             self.prune_ipcache(cx);
         }
         match self.state.phase {
-            Phase::Idle => {}
-            Phase::Done if !self.state.cleanup.prune.is_empty() => self.prune_next(cx),
-            Phase::Done => {
+            RestorePhase::Idle => {}
+            RestorePhase::Done if !self.state.cleanup.prune.is_empty() => self.prune_next(cx),
+            RestorePhase::Done => {
                 // Whether these directories went, nobody will say.
                 self.state.cleanup.writing = 0;
                 if !self.state.remains.is_empty() && self.state.enabled {
                     self.free_when_removed(cx);
                 }
             }
-            Phase::Tidying | Phase::Reserving => self.reserve(cx),
-            Phase::Describing => self.describe(cx),
-            Phase::Learning => self.hold_carried(cx),
-            Phase::Spawning => self.spawn(cx),
-            Phase::Settling => self.regenerate(cx),
-            Phase::Pruning => self.prune_next(cx),
-            Phase::Forgetting => self.forget_failed(cx),
+            RestorePhase::Tidying | RestorePhase::Reserving => self.reserve(cx),
+            RestorePhase::Describing => self.describe(cx),
+            RestorePhase::Learning => self.hold_carried(cx),
+            RestorePhase::Spawning => self.spawn(cx),
+            RestorePhase::Settling => self.regenerate(cx),
+            RestorePhase::Pruning => self.prune_next(cx),
+            RestorePhase::Forgetting => self.forget_failed(cx),
         }
     }
 
@@ -419,7 +416,7 @@ impl Behaviour for Restore {
         }
     }
 
-    fn observe(&self) -> Observed {
+    fn observe(&self) -> RestoreReport {
         self.state.report.clone()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
-use super::messages::Source;
+use super::messages::MappingSource;
 use crate::{
     endpoints::{endpoint::IdentityReference, ipam::IpamError},
     host::{AskError, Message},
@@ -28,7 +28,7 @@ pub enum RestoreAnswer {
     /// The endpoints' actors live.
     Spawned(Result<(), AskError>),
     /// The node's own addresses, or the policy's prefixes, are mapped.
-    Synced(Source, Result<(), AskError>),
+    Synced(MappingSource, Result<(), AskError>),
     /// Every restored endpoint has settled.
     Settled(Result<BTreeMap<EndpointId, Result<(), Arc<str>>>, AskError>),
     /// Every endpoint that could not be built at first is by now, or is gone.

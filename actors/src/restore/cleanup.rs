@@ -10,7 +10,7 @@ use std::{
 
 use super::{
     Restore,
-    actor::{PATIENCE, Phase, RestoreState},
+    actor::{PATIENCE, RestorePhase, RestoreState},
     answers::RestoreAnswer,
     prune::Removal,
 };
@@ -46,7 +46,7 @@ impl Restore {
     pub(super) fn prune_next(&mut self, cx: &mut Cx<'_, Self>) {
         if self.state.cleanup.prune.is_empty() {
             return match self.state.phase {
-                Phase::Pruning => self.forget_failed(cx),
+                RestorePhase::Pruning => self.forget_failed(cx),
                 _ => self.forget(cx),
             };
         }
@@ -121,7 +121,7 @@ impl Restore {
 
     pub(super) fn prune_again(&mut self, cx: &mut Cx<'_, Self>) {
         // A crash may have set this twice.
-        if self.state.phase == Phase::Done
+        if self.state.phase == RestorePhase::Done
             && self.state.cleanup.writing == 0
             && self.state.cleanup.prune.is_empty()
         {
@@ -132,7 +132,7 @@ impl Restore {
 
     /// Removes the state directories of endpoints that could not be brought back.
     pub(super) fn forget_failed(&mut self, cx: &mut Cx<'_, Self>) {
-        self.state.phase = Phase::Forgetting;
+        self.state.phase = RestorePhase::Forgetting;
         let RestoreState { plan, disk, report, cleanup, dormant, .. } = &mut *self.state;
         let Cleanup { untidied, unforgotten, .. } = cleanup;
         unforgotten.extend(plan.failed.keys().filter(|id| !dormant.contains(id)));
@@ -162,7 +162,7 @@ impl Restore {
     /// All that was asked of the disk is answered.
     fn written(&mut self, cx: &mut Cx<'_, Self>) {
         match self.state.phase {
-            Phase::Done => self.free_when_removed(cx),
+            RestorePhase::Done => self.free_when_removed(cx),
             _ => self.finish(cx),
         }
     }
@@ -176,7 +176,7 @@ impl Restore {
         match answer {
             Ok(Ok(())) => {
                 self.state.cleanup.untidied.remove(&id);
-                if self.state.phase != Phase::Tidying && !self.held().contains(&id) {
+                if self.state.phase != RestorePhase::Tidying && !self.held().contains(&id) {
                     self.state.cleanup.unforgotten.remove(&id);
                 }
             }
@@ -186,7 +186,7 @@ impl Restore {
         self.state.cleanup.writing = self.state.cleanup.writing.saturating_sub(1);
         match self.state.phase {
             _ if self.state.cleanup.writing > 0 => {}
-            Phase::Tidying => self.reserve(cx),
+            RestorePhase::Tidying => self.reserve(cx),
             _ => self.written(cx),
         }
     }

@@ -4,12 +4,12 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
     Restore, RestorePeers, RestorePlan,
-    actor::{PATIENCE, Phase},
+    actor::{PATIENCE, RestorePhase},
     answers::RestoreAnswer,
-    messages::Source,
+    messages::MappingSource,
     prune::{prune, unseen},
     rebuild,
-    report::Fate,
+    report::RestoreOutcome,
 };
 use crate::{
     endpoints::supervisor::EndpointsMsg,
@@ -37,12 +37,14 @@ impl Restore {
     }
 
     /// Has the node or the policy say once all that it knows is mapped.
-    pub(super) fn ask_synced(&mut self, cx: &mut Cx<'_, Self>, source: Source) {
+    pub(super) fn ask_synced(&mut self, cx: &mut Cx<'_, Self>, source: MappingSource) {
         let RestorePeers { node, policy, .. } = self.peers.clone();
         let then = move |answer| RestoreAnswer::Synced(source, answer);
         match source {
-            Source::Node => cx.ask(&node, PATIENCE, "the node's addresses", NodeMsg::Sync, then),
-            Source::Policy => {
+            MappingSource::Node => {
+                cx.ask(&node, PATIENCE, "the node's addresses", NodeMsg::Sync, then)
+            }
+            MappingSource::Policy => {
                 let why = "prefixes of the policy in the ipcache";
                 cx.ask(&policy, PATIENCE, why, PolicyMsg::Idle, then);
             }
@@ -70,9 +72,9 @@ impl Restore {
     fn note_outcome(&mut self, id: EndpointId, outcome: Result<(), Arc<str>>) {
         let Some(report) = self.state.report.endpoints.get_mut(&id) else { return };
         report.fate = match &outcome {
-            Err(_) => Fate::Degraded,
-            Ok(()) if report.source == rebuild::SOURCE => Fate::Rebuilt,
-            Ok(()) => Fate::Restored,
+            Err(_) => RestoreOutcome::Degraded,
+            Ok(()) if report.source == rebuild::SOURCE => RestoreOutcome::Rebuilt,
+            Ok(()) => RestoreOutcome::Restored,
         };
         report.error = outcome.err().map(|error| error.to_string());
     }
@@ -80,7 +82,7 @@ impl Restore {
     pub(super) fn synced(
         &mut self,
         cx: &mut Cx<'_, Self>,
-        source: Source,
+        source: MappingSource,
         answer: Result<(), AskError>,
     ) {
         match answer {
@@ -94,7 +96,7 @@ impl Restore {
 
     /// Whether every restored endpoint has settled, and the node and the policy have spoken.
     fn is_programmed(&self) -> bool {
-        self.state.settled && self.state.synced.len() == Source::COUNT
+        self.state.settled && self.state.synced.len() == MappingSource::COUNT
     }
 
     pub(super) fn answer_when_programmed(&mut self) {
@@ -107,20 +109,20 @@ impl Restore {
     /// Only when every source has spoken is it proven that nobody claims the rest.
     fn prune_when_proven(&mut self, cx: &mut Cx<'_, Self>) {
         self.answer_when_programmed();
-        if !self.is_programmed() || self.state.phase != Phase::Settling {
+        if !self.is_programmed() || self.state.phase != RestorePhase::Settling {
             return;
         }
         if !self.state.enabled {
             return self.finish(cx);
         }
         let endpoints = self.state.report.endpoints.iter();
-        let unbuilt = endpoints.filter(|(_, report)| report.fate == Fate::Degraded);
+        let unbuilt = endpoints.filter(|(_, report)| report.fate == RestoreOutcome::Degraded);
         self.state.report.ipcache_waits_for = unbuilt.map(|(&id, _)| id).collect();
         self.prune_ipcache(cx);
         self.state.cleanup.prune = self.state.remains.iter().flat_map(unseen).collect();
         let state = &mut *self.state;
         state.cleanup.prune.extend(prune(&state.kernel, &state.alive, state.host));
-        self.state.phase = Phase::Pruning;
+        self.state.phase = RestorePhase::Pruning;
         self.prune_next(cx);
     }
 
@@ -154,7 +156,7 @@ impl Restore {
     }
 
     pub(super) fn finish(&mut self, cx: &mut Cx<'_, Self>) {
-        self.state.phase = Phase::Done;
+        self.state.phase = RestorePhase::Done;
         if self.state.enabled {
             self.free_when_removed(cx);
             // What is left behind from now on should not be.
@@ -171,10 +173,10 @@ impl Restore {
         self.end_phase(cx, "prune");
         self.state.report.finished = true;
         tracing::info!(
-            restored = self.state.report.count(Fate::Restored),
-            rebuilt = self.state.report.count(Fate::Rebuilt),
-            degraded = self.state.report.count(Fate::Degraded),
-            failed = self.state.report.count(Fate::Failed),
+            restored = self.state.report.count(RestoreOutcome::Restored),
+            rebuilt = self.state.report.count(RestoreOutcome::Rebuilt),
+            degraded = self.state.report.count(RestoreOutcome::Degraded),
+            failed = self.state.report.count(RestoreOutcome::Failed),
             quarantined = self.state.report.quarantined.len(),
             "restore finished"
         );

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ipnet::IpNet;
 
 use crate::{
-    model::{IdentityId, Scope},
+    model::{IdentityId, IdentityScope},
     ports::KernelSnapshot,
     state_directory::IdentityTable,
 };
@@ -25,6 +25,6 @@ impl Inheritance {
     /// The prefixes that rules of an earlier run mapped, with their numbers.
     pub(crate) fn prefixes(&self) -> BTreeMap<IpNet, IdentityId> {
         let rows = self.kernel.ipcache.iter().map(|(&prefix, row)| (prefix, row.identity));
-        rows.filter(|(_, id)| id.scope() == Scope::LocalCidr).collect()
+        rows.filter(|(_, id)| id.scope() == IdentityScope::LocalCidr).collect()
     }
 }

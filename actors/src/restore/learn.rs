@@ -7,16 +7,16 @@ use std::{
 
 use super::{
     Restore,
-    actor::{PATIENCE, Phase},
+    actor::{PATIENCE, RestorePhase},
     answers::RestoreAnswer,
-    messages::Candidate,
+    messages::RestoreCandidate,
     plan::RestorePlan,
     rebuild,
 };
 use crate::{
     endpoints::{endpoint::IdentityReference, workloads::WorkloadsMsg},
     host::{AskError, Cx},
-    model::{EndpointId, IdentityId, NamedPorts, Scope},
+    model::{EndpointId, IdentityId, IdentityScope, NamedPorts},
     policy::{
         identity::{Identity, IdentityMsg},
         rules::{IdentityUser, PolicyMsg},
@@ -45,7 +45,7 @@ pub(super) fn carried(
             let of_others = || plan.endpoints().find(|other| other.identity == id);
             let of_others = || of_others().map(|other| other.identity_labels.clone());
             let labels = table.labels_of(id).or_else(of_others);
-            if let (Scope::Global, Some(labels)) = (id.scope(), labels) {
+            if let (IdentityScope::Global, Some(labels)) = (id.scope(), labels) {
                 let labels = Arc::new(labels);
                 all.push_back((endpoint.id, Identity { id, labels, prefix: None, references: 0 }));
             }
@@ -58,10 +58,10 @@ impl Restore {
     /// The kernel does not know how ports are called; without their names an endpoint would enforce
     /// less than before until it heard of its pod.
     pub(super) fn describe(&mut self, cx: &mut Cx<'_, Self>) {
-        self.state.phase = Phase::Describing;
+        self.state.phase = RestorePhase::Describing;
         let rebuilt =
             self.state.plan.candidates.iter().filter(|(_, it)| it.source == rebuild::SOURCE);
-        let pod = |(&id, it): (&EndpointId, &Candidate)| {
+        let pod = |(&id, it): (&EndpointId, &RestoreCandidate)| {
             let spec = &it.endpoint.spec;
             let pod = (spec.namespace.clone(), spec.pod_name.clone());
             (!spec.pod_name.is_empty()).then_some((id, pod))
@@ -102,7 +102,7 @@ impl Restore {
     /// until an endpoint has flipped, its packets come with them, and nobody else may be given
     /// their numbers.
     pub(super) fn hold_carried(&mut self, cx: &mut Cx<'_, Self>) {
-        self.state.phase = Phase::Learning;
+        self.state.phase = RestorePhase::Learning;
         let Some((_, identity)) = self.state.carried.front() else { return self.learn(cx) };
         let (labels, before) = ((*identity.labels).clone(), Some(identity.id));
         let identities = self.peers.identities.clone();

@@ -8,14 +8,14 @@ use crate::{
     host::{Lane, Message, Reply},
     model::Addresses,
     ports::KernelSnapshot,
-    state_directory::{Found, IdentityTable},
+    state_directory::{IdentityTable, ScannedDirectory},
 };
 
 /// All that is known at start.
 #[derive(Debug)]
 pub struct RestoreInput {
     /// What the state directory holds.
-    pub disk: Found,
+    pub disk: ScannedDirectory,
     /// What the kernel holds.
     pub kernel: KernelSnapshot,
     /// Identities of the run before.
@@ -38,14 +38,14 @@ pub struct RestoreInput {
 
 /// Who maps addresses besides endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Source {
+pub enum MappingSource {
     /// The node.
     Node,
     /// The policy.
     Policy,
 }
 
-impl Source {
+impl MappingSource {
     /// How many there are.
     pub(super) const COUNT: usize = 2;
 }
@@ -82,13 +82,13 @@ impl Message for RestoreMsg {
 
 /// An endpoint that is to be restored, and what is said of it in the report.
 #[derive(Debug)]
-pub(super) struct Candidate {
+pub(super) struct RestoreCandidate {
     pub(super) endpoint: RestoredEndpoint,
     pub(super) source: String,
     pub(super) notes: Vec<String>,
 }
 
-impl Candidate {
+impl RestoreCandidate {
     /// The addresses that it is to keep.
     pub(super) fn addresses(&self) -> Addresses {
         self.endpoint.spec.addresses

@@ -10,21 +10,21 @@ use std::{
 };
 
 use super::{
-    messages::Candidate,
+    messages::RestoreCandidate,
     rebuild,
-    report::{EndpointReport, Fate},
+    report::{EndpointReport, RestoreOutcome},
 };
 use crate::{
     endpoints::endpoint::{EndpointSpec, RestoredEndpoint, options},
     model::{EndpointId, IdentityId, Labels},
     ports::{HOST_IFINDEX, KernelSnapshot, OwnedRows},
-    state_directory::{Form, Found, FoundRecord, IdentityTable},
+    state_directory::{Form, FoundRecord, IdentityTable, ScannedDirectory},
 };
 
 /// Who comes back, and who cannot.
 #[derive(Debug, Default)]
 pub struct RestorePlan {
-    pub(super) candidates: BTreeMap<EndpointId, Candidate>,
+    pub(super) candidates: BTreeMap<EndpointId, RestoreCandidate>,
     /// Endpoints whose interface is gone: what is left of them is to be removed.
     pub(super) failed: BTreeMap<EndpointId, EndpointReport>,
     /// Those of them whose record claims what is another's: it is put aside as evidence.
@@ -48,7 +48,11 @@ impl RestorePlan {
 
 /// Compares what the disk and the kernel hold and decides who comes back. The disk says what an
 /// endpoint is; the kernel proves it, and stands in where the disk has nothing usable.
-pub fn plan(disk: &Found, kernel: &KernelSnapshot, identities: &IdentityTable) -> RestorePlan {
+pub fn plan(
+    disk: &ScannedDirectory,
+    kernel: &KernelSnapshot,
+    identities: &IdentityTable,
+) -> RestorePlan {
     let mut plan = RestorePlan::default();
     let owned = Owned { kernel, rows: OwnedRows::of(kernel) };
     for found in &disk.records {
@@ -102,7 +106,7 @@ impl RestorePlan {
     fn consider(
         &mut self,
         id: EndpointId,
-        candidate: Result<Candidate, EndpointReport>,
+        candidate: Result<RestoreCandidate, EndpointReport>,
         kernel: &KernelSnapshot,
     ) {
         match candidate.and_then(|candidate| validate(candidate, kernel)) {
@@ -236,10 +240,10 @@ impl fmt::Display for Proof {
     }
 }
 
-pub(super) fn failed(candidate: &Candidate, error: String) -> EndpointReport {
+pub(super) fn failed(candidate: &RestoreCandidate, error: String) -> EndpointReport {
     EndpointReport {
         pod: candidate.endpoint.spec.pod(),
-        fate: Fate::Failed,
+        fate: RestoreOutcome::Failed,
         source: candidate.source.clone(),
         notes: candidate.notes.clone(),
         error: Some(error),
@@ -250,7 +254,7 @@ fn from_record(
     found: &FoundRecord,
     owned: &Owned<'_>,
     identities: &IdentityTable,
-) -> Result<Candidate, EndpointReport> {
+) -> Result<RestoreCandidate, EndpointReport> {
     let record = &found.record;
     let source = match found.form {
         Form::Json => "ep_config.json",
@@ -283,7 +287,7 @@ fn from_record(
     // An older agent's row does not hold them.
     endpoint.recorded &= in_kernel == options::pack(&endpoint.own_options);
     endpoint.on_disk = on_disk && !endpoint.unsaved;
-    Ok(Candidate { endpoint, source: source.to_owned(), notes })
+    Ok(RestoreCandidate { endpoint, source: source.to_owned(), notes })
 }
 
 /// Gives an endpoint the identity of a newer row, if it is another one; what is to be said of it.
@@ -351,9 +355,9 @@ impl Owned<'_> {
 
 /// Whether its interface is there and is still its own.
 fn validate(
-    mut candidate: Candidate,
+    mut candidate: RestoreCandidate,
     kernel: &KernelSnapshot,
-) -> Result<Candidate, EndpointReport> {
+) -> Result<RestoreCandidate, EndpointReport> {
     let spec = &candidate.endpoint.spec;
     if spec.is_host() {
         return Ok(candidate);

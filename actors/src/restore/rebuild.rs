@@ -1,9 +1,9 @@
 //! Rebuilds an endpoint whose record on disk is lost or unusable, from the kernel's rows.
 
 use super::{
-    messages::Candidate,
+    messages::RestoreCandidate,
     plan::Owned,
-    report::{EndpointReport, Fate},
+    report::{EndpointReport, RestoreOutcome},
 };
 use crate::{
     endpoints::endpoint::{EndpointSpec, options},
@@ -21,7 +21,7 @@ pub(super) fn from_kernel(
     id: EndpointId,
     owned: &Owned<'_>,
     identities: &IdentityTable,
-) -> Result<Candidate, EndpointReport> {
+) -> Result<RestoreCandidate, EndpointReport> {
     let kernel = owned.kernel;
     let row = kernel.endpoints.get(&id);
     let config = owned.rows.config.get(&id);
@@ -53,7 +53,7 @@ pub(super) fn from_kernel(
         (None, None) => {
             return Err(EndpointReport {
                 pod: None,
-                fate: Fate::Failed,
+                fate: RestoreOutcome::Failed,
                 source: SOURCE.to_owned(),
                 notes,
                 error: Some(
@@ -88,7 +88,7 @@ pub(super) fn from_kernel(
     endpoint.identity_labels = labels;
     endpoint.unlabelled = endpoint.spec.is_host();
     endpoint.own_options = row.map(|row| options::unpack(row.own_options)).unwrap_or_default();
-    Ok(Candidate { endpoint, source: SOURCE.to_owned(), notes })
+    Ok(RestoreCandidate { endpoint, source: SOURCE.to_owned(), notes })
 }
 
 /// Whether these rows are those of the node itself: nobody else has its identity.

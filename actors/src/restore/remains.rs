@@ -10,13 +10,13 @@ use super::RestorePlan;
 use crate::{
     model::EndpointId,
     ports::{KernelSnapshot, lxc_flags},
-    state_directory::Found,
+    state_directory::ScannedDirectory,
 };
 
 /// What disk and kernel hold of endpoints that do not come back: their numbers, with the addresses
 /// that nobody else has.
 pub(super) fn remains(
-    disk: &Found,
+    disk: &ScannedDirectory,
     kernel: &KernelSnapshot,
     plan: &RestorePlan,
 ) -> BTreeMap<EndpointId, BTreeSet<IpAddr>> {

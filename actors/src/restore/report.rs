@@ -46,7 +46,7 @@ pub struct EndpointReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
     /// Its fate.
-    pub fate: Fate,
+    pub fate: RestoreOutcome,
     /// What it was restored from: a file's name, or `kernel`.
     pub source: String,
     /// What was missing and what stood in for it.
@@ -58,7 +58,7 @@ pub struct EndpointReport {
 /// An endpoint's fate in a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Fate {
+pub enum RestoreOutcome {
     /// It is on its way back.
     Pending,
     /// It is back as its state file says.
@@ -73,7 +73,7 @@ pub enum Fate {
 
 impl RestoreReport {
     /// How many endpoints met that fate.
-    pub fn count(&self, fate: Fate) -> usize {
+    pub fn count(&self, fate: RestoreOutcome) -> usize {
         self.endpoints.values().filter(|endpoint| endpoint.fate == fate).count()
     }
 }

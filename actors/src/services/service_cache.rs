@@ -48,5 +48,5 @@ pub use messages::{
     BackendView, ClusterObject, RemoteChange, ServiceSource, ServiceView, ServicesMsg,
     ServicesStatus, UnknownBackend,
 };
-pub use refused::Refused;
+pub use refused::RefusedServiceObject;
 pub use remote_service::{RemotePort, RemoteService};

@@ -44,7 +44,7 @@ pub enum Form {
 
 /// What the state directory held.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct ScannedDirectory {
     /// Endpoints to be restored, by number.
     pub records: Vec<FoundRecord>,
     /// What could not be used. Where the endpoint is known and no record took its place, it is to
@@ -97,14 +97,16 @@ pub struct Quarantined {
 ///
 /// A directory counts if it is named `<id>`, `<id>_next` or `<id>_next_fail`. The first of these
 /// that holds a usable record is the endpoint's.
-pub fn scan(files: &impl StateFiles) -> Found {
-    let unlisted = |error| Found { unlisted: Some(error), ..Found::default() };
+pub fn scan(files: &impl StateFiles) -> ScannedDirectory {
+    let unlisted =
+        |error| ScannedDirectory { unlisted: Some(error), ..ScannedDirectory::default() };
     let (in_quarantine, names) = match (list(files, QUARANTINE), list(files, "")) {
         (Ok(in_quarantine), Ok(names)) => (in_quarantine, names),
         (Err(error), _) | (_, Err(error)) => return unlisted(error),
     };
-    let mut scan = Scan { files, found: Found { in_quarantine, ..Found::default() } };
-    let mut groups: BTreeMap<EndpointId, BTreeSet<Stage>> = BTreeMap::new();
+    let mut scan =
+        Scan { files, found: ScannedDirectory { in_quarantine, ..ScannedDirectory::default() } };
+    let mut groups: BTreeMap<EndpointId, BTreeSet<DirectoryStage>> = BTreeMap::new();
     for name in names {
         if let Some((id, stage)) = parse_name(&name) {
             groups.entry(id).or_default().insert(stage);
@@ -121,13 +123,13 @@ pub fn scan(files: &impl StateFiles) -> Found {
 
 /// How far a directory's build came; the first that there is is preferred.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
+enum DirectoryStage {
     Done,
     Next,
     Failed,
 }
 
-impl Stage {
+impl DirectoryStage {
     fn dir(self, id: EndpointId) -> String {
         match self {
             Self::Done => format!("{id}"),
@@ -139,18 +141,19 @@ impl Stage {
 
 struct Scan<'a, F> {
     files: &'a F,
-    found: Found,
+    found: ScannedDirectory,
 }
 
 impl<F: StateFiles> Scan<'_, F> {
     /// Looks at an endpoint's directories; returns the steps that bring them in order.
-    fn endpoint(&mut self, id: EndpointId, stages: BTreeSet<Stage>) -> Vec<FsOp> {
+    fn endpoint(&mut self, id: EndpointId, stages: BTreeSet<DirectoryStage>) -> Vec<FsOp> {
         let mut plan = Vec::new();
         let mut settled = false;
         let (records, incomplete) = (self.found.records.len(), self.found.incomplete.len());
         let quarantined = self.found.quarantined.len();
-        if mutated(Mutant::IncompleteNextTrusted) && stages.contains(&Stage::Next) {
-            let [done, next] = [Stage::Done, Stage::Next].map(|stage| stage.dir(id).into());
+        if mutated(Mutant::IncompleteNextTrusted) && stages.contains(&DirectoryStage::Next) {
+            let [done, next] =
+                [DirectoryStage::Done, DirectoryStage::Next].map(|stage| stage.dir(id).into());
             return vec![FsOp::Remove(PathBuf::clone(&done)), FsOp::Rename(next, done)];
         }
         for stage in stages {
@@ -166,7 +169,7 @@ impl<F: StateFiles> Scan<'_, F> {
                     self.accept(stage, found, &mut plan);
                 }
                 // A build that was killed before it wrote anything is no evidence of anything.
-                Err(StateError::NoRecord { .. }) if stage != Stage::Done => {
+                Err(StateError::NoRecord { .. }) if stage != DirectoryStage::Done => {
                     plan.push(FsOp::Remove(dir.clone().into()));
                     self.found.incomplete.push(dir);
                 }
@@ -191,14 +194,14 @@ impl<F: StateFiles> Scan<'_, F> {
         plan
     }
 
-    fn accept(&mut self, stage: Stage, found: FoundRecord, plan: &mut Vec<FsOp>) {
+    fn accept(&mut self, stage: DirectoryStage, found: FoundRecord, plan: &mut Vec<FsOp>) {
         let labels = &found.record.security.labels;
         if labels.has_reserved("health") {
             plan.push(FsOp::Remove(found.dir.clone().into()));
             self.found.health.push(found.dir);
         } else {
-            if stage != Stage::Done {
-                let home = Stage::Done.dir(found.record.id);
+            if stage != DirectoryStage::Done {
+                let home = DirectoryStage::Done.dir(found.record.id);
                 plan.push(FsOp::Rename(found.dir.clone().into(), home.into()));
             }
             self.found.records.push(found);
@@ -206,7 +209,7 @@ impl<F: StateFiles> Scan<'_, F> {
     }
 }
 
-impl Found {
+impl ScannedDirectory {
     /// Takes the records of host endpoints out: their directories are left as they are. Answers
     /// their numbers.
     pub(crate) fn lay_host_down(&mut self) -> BTreeSet<EndpointId> {
@@ -247,13 +250,13 @@ fn list(files: &impl StateFiles, path: &str) -> Result<BTreeSet<String>, StateEr
     Ok(files.directories(path).map_err(unreadable)?.into_iter().collect())
 }
 
-fn parse_name(name: &str) -> Option<(EndpointId, Stage)> {
+fn parse_name(name: &str) -> Option<(EndpointId, DirectoryStage)> {
     let (number, stage) = if let Some(number) = name.strip_suffix("_next_fail") {
-        (number, Stage::Failed)
+        (number, DirectoryStage::Failed)
     } else if let Some(number) = name.strip_suffix("_next") {
-        (number, Stage::Next)
+        (number, DirectoryStage::Next)
     } else {
-        (name, Stage::Done)
+        (name, DirectoryStage::Done)
     };
     let id = EndpointId(number.parse().ok().filter(|id| *id != 0)?);
     // Other spellings of a number, such as 0442 and +442, are nobody's.

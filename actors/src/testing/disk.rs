@@ -13,12 +13,12 @@ use crate::{
     state_directory::StateFiles,
 };
 
-type Pending = (Vec<FsOp>, Reply<Result<(), DiskError>>);
+type PendingWrite = (Vec<FsOp>, Reply<Result<(), DiskError>>);
 
 /// A disk that keeps steps until the test answers them.
 #[derive(Default)]
 pub(crate) struct FakeDisk {
-    pending: RefCell<VecDeque<Pending>>,
+    pending: RefCell<VecDeque<PendingWrite>>,
     files: RefCell<BTreeMap<PathBuf, Vec<u8>>>,
 }
 
@@ -60,7 +60,7 @@ impl FakeDisk {
         }
     }
 
-    fn take(&self) -> Pending {
+    fn take(&self) -> PendingWrite {
         self.pending.borrow_mut().pop_front().expect("something was submitted")
     }
 }

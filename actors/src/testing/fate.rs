@@ -24,10 +24,10 @@ type Decide = Box<dyn FnMut(&'static str) -> Turn>;
 
 /// Decides of each step, by its name, whether it works. Kernel and disk share one.
 #[derive(Clone, Default)]
-pub struct Fate(Rc<RefCell<Inner>>);
+pub struct Fate(Rc<RefCell<FateState>>);
 
 #[derive(Default)]
-struct Inner {
+struct FateState {
     decide: Option<Decide>,
     steps: usize,
     dead: bool,
@@ -36,7 +36,7 @@ struct Inner {
 impl Fate {
     /// Everything works from now on.
     pub fn is_kind(&self) {
-        *self.0.borrow_mut() = Inner { steps: self.steps(), ..Inner::default() };
+        *self.0.borrow_mut() = FateState { steps: self.steps(), ..FateState::default() };
     }
 
     /// Each step goes as that says.

@@ -24,7 +24,7 @@ use crate::{
 
 /// Objects by kind.
 type Objects = BTreeMap<String, BTreeMap<ObjectKey, Value>>;
-type Seen = Result<Vec<ObjectChange>, ClusterError>;
+type WatchReply = Result<Vec<ObjectChange>, ClusterError>;
 
 /// Objects on one page.
 const PAGE: usize = 2;
@@ -53,7 +53,7 @@ struct Server {
     faults: Faults,
     /// What was written, in order.
     writes: Vec<ObjectWrite>,
-    watches: BTreeMap<u64, Watcher>,
+    watches: BTreeMap<u64, ObjectWatcher>,
     opened: u64,
     lists: u64,
     /// The same by kind.
@@ -63,7 +63,7 @@ struct Server {
     /// What it was asked while it hung.
     unanswered: Vec<Box<dyn std::any::Any>>,
     /// What is on its way, if so.
-    late: Vec<Late>,
+    late: Vec<Delivery>,
 }
 
 /// What is wrong with the server.
@@ -83,11 +83,11 @@ struct Faults {
     slow: bool,
 }
 
-struct Watcher {
+struct ObjectWatcher {
     kind: String,
     seen: u64,
     reported: bool,
-    waiting: Option<Reply<Seen>>,
+    waiting: Option<Reply<WatchReply>>,
     /// Something for it is on its way.
     due: bool,
     /// Nobody is at its other end any more.
@@ -95,7 +95,7 @@ struct Watcher {
 }
 
 /// Something that the server says.
-enum Late {
+enum Delivery {
     /// An answer.
     Answer(Box<dyn FnOnce()>),
     /// What the watch of that number has not seen yet.
@@ -158,8 +158,8 @@ impl MemoryCluster {
     pub fn step(&self, nth: usize) {
         let late = self.0.borrow_mut().late.remove(nth);
         match late {
-            Late::Answer(answer) => answer(),
-            Late::Look(number) => {
+            Delivery::Answer(answer) => answer(),
+            Delivery::Look(number) => {
                 let server = &mut *self.0.borrow_mut();
                 server.look(number);
             }
@@ -223,7 +223,7 @@ impl Server {
         let Some(watcher) = self.watches.get_mut(&number) else { return };
         if watcher.waiting.is_some() && !watcher.deaf && !watcher.due {
             watcher.due = true;
-            self.late.push(Late::Look(number));
+            self.late.push(Delivery::Look(number));
         }
     }
 
@@ -248,7 +248,7 @@ impl Server {
     /// Answers, now or when that arrives.
     fn answer<T>(&mut self, reply: Reply<T>, answer: T) {
         match self.faults.slow {
-            true => self.late.push(Late::Answer(Box::new(move || reply.send(answer)))),
+            true => self.late.push(Delivery::Answer(Box::new(move || reply.send(answer)))),
             false => reply.send(answer),
         }
     }
@@ -358,7 +358,7 @@ fn expired() -> ClusterError {
     ClusterError::Expired("too old resource version".to_owned())
 }
 
-impl Watcher {
+impl ObjectWatcher {
     /// Whether something happened that it has not seen.
     fn lacks(&self, history: &[(u64, String, ObjectChange)]) -> bool {
         history.iter().any(|(at, kind, _)| *at > self.seen && *kind == self.kind)
@@ -430,7 +430,8 @@ impl Cluster for MemoryCluster {
         let seen = version.parse().unwrap_or_default();
         let kind = resource.kind.to_owned();
         let deaf = server.faults.hung;
-        let watcher = Watcher { kind, seen, reported: false, waiting: None, due: false, deaf };
+        let watcher =
+            ObjectWatcher { kind, seen, reported: false, waiting: None, due: false, deaf };
         let error = server.failure(resource).or_else(|| (seen < server.compacted).then(expired));
         server.watches.insert(number, watcher);
         Box::new(MemoryWatch { cluster: self.clone(), number, error })
@@ -444,7 +445,7 @@ struct MemoryWatch {
 }
 
 impl ObjectWatch for MemoryWatch {
-    fn next(&mut self, reply: Reply<Seen>) {
+    fn next(&mut self, reply: Reply<WatchReply>) {
         let server = &mut *self.cluster.0.borrow_mut();
         if let Some(error) = self.error.take() {
             return server.answer(reply, Err(error));

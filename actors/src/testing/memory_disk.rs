@@ -20,36 +20,36 @@ use crate::{
     },
 };
 
-type Answer = Reply<Result<(), DiskError>>;
-type Watch = Box<dyn FnMut(&FsStep)>;
+type DiskReply = Reply<Result<(), DiskError>>;
+type OnDiskStep = Box<dyn FnMut(&FsStep)>;
 
 /// A disk in memory that does one step at a time, in order.
 #[derive(Clone, Default)]
-pub struct MemoryDisk(Rc<Inner>);
+pub struct MemoryDisk(Rc<MemoryDiskState>);
 
 #[derive(Default)]
-struct Inner {
+struct MemoryDiskState {
     files: RefCell<MemoryFs>,
-    jobs: RefCell<VecDeque<Job>>,
+    jobs: RefCell<VecDeque<DiskJob>>,
     /// What was answered to be done, and what was tried in vain.
     acknowledged: RefCell<Acknowledged>,
     log: RefCell<Vec<FsStep>>,
     unlogged: Cell<bool>,
-    watch: RefCell<Option<Watch>>,
+    watch: RefCell<Option<OnDiskStep>>,
     fate: Fate,
 }
 
-struct Job {
+struct DiskJob {
     ops: Vec<FsOp>,
     /// What is left of it; `None` before its turn has come.
     left: Option<VecDeque<FsStep>>,
-    reply: Answer,
+    reply: DiskReply,
 }
 
 impl MemoryDisk {
     /// An empty one.
     pub fn new(fate: &Fate) -> Self {
-        Self(Rc::new(Inner { fate: fate.clone(), ..Inner::default() }))
+        Self(Rc::new(MemoryDiskState { fate: fate.clone(), ..MemoryDiskState::default() }))
     }
 
     /// What is on it.
@@ -169,7 +169,7 @@ impl MemoryDisk {
 }
 
 impl Disk for MemoryDisk {
-    fn submit(&self, ops: Vec<FsOp>, reply: Answer) {
-        self.0.jobs.borrow_mut().push_back(Job { ops, left: None, reply });
+    fn submit(&self, ops: Vec<FsOp>, reply: DiskReply) {
+        self.0.jobs.borrow_mut().push_back(DiskJob { ops, left: None, reply });
     }
 }

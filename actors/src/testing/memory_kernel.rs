@@ -17,25 +17,25 @@ use crate::{
     ports::{Kernel, KernelDone, KernelError, KernelJob, KernelOp, KernelOutcome, Refusal},
 };
 
-type Watch = Box<dyn FnMut(&KernelState, &KernelOp)>;
-type Steps = Box<dyn Fn(&KernelOp) -> bool>;
+type OnKernelStep = Box<dyn FnMut(&KernelState, &KernelOp)>;
+type StepFilter = Box<dyn Fn(&KernelOp) -> bool>;
 
 /// A kernel in memory. It does one step at a time when it is told to, so that steps of several
 /// jobs may come in any order, and fails as its [`Fate`] says.
 #[derive(Clone, Default)]
-pub struct MemoryKernel(Rc<Inner>);
+pub struct MemoryKernel(Rc<MemoryKernelState>);
 
 #[derive(Default)]
-struct Inner {
+struct MemoryKernelState {
     state: RefCell<KernelState>,
     jobs: RefCell<VecDeque<Run>>,
     log: RefCell<Vec<KernelOp>>,
     unlogged: Cell<bool>,
-    watch: RefCell<Option<Watch>>,
+    watch: RefCell<Option<OnKernelStep>>,
     host: RefCell<Option<Host>>,
     holds: Cell<bool>,
-    stalled: RefCell<Option<Steps>>,
-    refused: RefCell<Option<Steps>>,
+    stalled: RefCell<Option<StepFilter>>,
+    refused: RefCell<Option<StepFilter>>,
     fate: Fate,
 }
 
@@ -52,7 +52,7 @@ struct Run {
 impl MemoryKernel {
     /// One without interfaces.
     pub fn new(fate: &Fate) -> Self {
-        Self(Rc::new(Inner { fate: fate.clone(), ..Inner::default() }))
+        Self(Rc::new(MemoryKernelState { fate: fate.clone(), ..MemoryKernelState::default() }))
     }
 
     /// What it holds.
@@ -216,7 +216,7 @@ impl MemoryKernel {
     }
 }
 
-impl Inner {
+impl MemoryKernelState {
     fn is_refused(&self, op: &KernelOp) -> bool {
         self.refused.borrow().as_ref().is_some_and(|refused| refused(op))
     }

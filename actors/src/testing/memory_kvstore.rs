@@ -11,7 +11,7 @@ use std::{
 use crate::{
     host::{Reply, Time},
     ports::{
-        Change, Keyspace, KvError, KvStore, LeaseId, Listing, Pair, Place, Put, Revision,
+        Change, Keyspace, KvError, KvStore, LeaseId, ListPosition, Listing, Pair, Put, Revision,
         StoreHeader, Transaction, WATCH_ALIVE_EVERY, Watch, WatchEvent, WatchSink,
     },
 };
@@ -21,7 +21,7 @@ const PAGE: usize = 3;
 
 /// A store in memory that several agents may share. It goes on only when it is stepped.
 #[derive(Clone, Default)]
-pub struct MemoryKvStore(Rc<RefCell<Inner>>);
+pub struct MemoryKvStore(Rc<RefCell<MemoryKvStoreState>>);
 
 /// How the store can be reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub enum KvLink {
 }
 
 #[derive(Default)]
-struct Inner {
+struct MemoryKvStoreState {
     keyspace: Keyspace,
     /// Another number after it was replaced.
     cluster: u64,
@@ -49,7 +49,7 @@ struct Inner {
     history: Vec<(i64, Change)>,
     /// What is left of lists that were begun, by their next key.
     begun: BTreeMap<(i64, Vec<u8>), Vec<Pair>>,
-    jobs: VecDeque<Job>,
+    jobs: VecDeque<KvJob>,
     watches: Vec<Watching>,
     watched: u64,
     link: KvLink,
@@ -67,8 +67,8 @@ struct Watching {
     over: bool,
 }
 
-enum Job {
-    List(String, Option<Place>, Reply<Result<Listing, KvError>>),
+enum KvJob {
+    List(String, Option<ListPosition>, Reply<Result<Listing, KvError>>),
     Commit(Transaction, Reply<Result<bool, KvError>>),
     Grant(Duration, Reply<Result<LeaseId, KvError>>),
     KeepAlive(LeaseId, Reply<Result<bool, KvError>>),
@@ -232,7 +232,7 @@ impl MemoryKvStore {
     }
 }
 
-impl Inner {
+impl MemoryKvStoreState {
     fn begin_anew(&mut self, keyspace: Keyspace) {
         self.keyspace = keyspace;
         self.history.clear();
@@ -258,19 +258,19 @@ impl Inner {
     }
 
     /// A page of a list; the rest is kept until it is asked for, or compacted.
-    fn list(&mut self, prefix: &str, from: Option<Place>) -> Result<Listing, KvError> {
+    fn list(&mut self, prefix: &str, from: Option<ListPosition>) -> Result<Listing, KvError> {
         let (revision, mut pairs) = match from {
             None => {
                 let Listing { revision, pairs, .. } = self.keyspace.list(prefix);
                 (revision, pairs)
             }
-            Some(Place { revision, key, .. }) => {
+            Some(ListPosition { revision, key, .. }) => {
                 let rest = self.begun.remove(&(revision.0, key));
                 (revision, rest.ok_or_else(|| error("list", prefix, "it has been compacted"))?)
             }
         };
         let rest = pairs.split_off(pairs.len().min(PAGE));
-        let next = rest.first().map(|first| Place {
+        let next = rest.first().map(|first| ListPosition {
             revision,
             key: first.key.clone().into_bytes(),
             limit: 0,
@@ -291,7 +291,7 @@ impl Inner {
     }
 
     /// Does a job; the answer is to be given when nothing is borrowed.
-    fn answer(&mut self, job: Job) -> Box<dyn FnOnce()> {
+    fn answer(&mut self, job: KvJob) -> Box<dyn FnOnce()> {
         fn refuse<T: 'static>(
             reply: Reply<Result<T, KvError>>,
             op: &'static str,
@@ -300,23 +300,23 @@ impl Inner {
         }
         let down = self.link == KvLink::Down;
         match job {
-            Job::List(_, _, reply) if down => refuse(reply, "list"),
-            Job::Commit(_, reply) if down => refuse(reply, "commit"),
-            Job::Grant(_, reply) if down => refuse(reply, "grant"),
-            Job::KeepAlive(_, reply) if down => refuse(reply, "keep alive"),
-            Job::List(prefix, from, reply) => {
+            KvJob::List(_, _, reply) if down => refuse(reply, "list"),
+            KvJob::Commit(_, reply) if down => refuse(reply, "commit"),
+            KvJob::Grant(_, reply) if down => refuse(reply, "grant"),
+            KvJob::KeepAlive(_, reply) if down => refuse(reply, "keep alive"),
+            KvJob::List(prefix, from, reply) => {
                 let listing = self.list(&prefix, from);
                 Box::new(move || reply.send(listing))
             }
-            Job::Commit(transaction, reply) => {
+            KvJob::Commit(transaction, reply) => {
                 let done = self.commit(transaction);
                 Box::new(move || reply.send(done))
             }
-            Job::Grant(ttl, reply) => {
+            KvJob::Grant(ttl, reply) => {
                 let id = self.keyspace.grant(ttl, self.now);
                 Box::new(move || reply.send(Ok(id)))
             }
-            Job::KeepAlive(id, reply) => {
+            KvJob::KeepAlive(id, reply) => {
                 let alive = self.keyspace.keep_alive(id, self.now);
                 Box::new(move || reply.send(Ok(alive)))
             }
@@ -365,12 +365,17 @@ fn error(op: &'static str, about: &str, cause: &str) -> KvError {
 }
 
 impl KvStore for MemoryKvStore {
-    fn list(&self, prefix: &str, from: Option<Place>, reply: Reply<Result<Listing, KvError>>) {
-        self.0.borrow_mut().jobs.push_back(Job::List(prefix.to_owned(), from, reply));
+    fn list(
+        &self,
+        prefix: &str,
+        from: Option<ListPosition>,
+        reply: Reply<Result<Listing, KvError>>,
+    ) {
+        self.0.borrow_mut().jobs.push_back(KvJob::List(prefix.to_owned(), from, reply));
     }
 
     fn commit(&self, transaction: Transaction, reply: Reply<Result<bool, KvError>>) {
-        self.0.borrow_mut().jobs.push_back(Job::Commit(transaction, reply));
+        self.0.borrow_mut().jobs.push_back(KvJob::Commit(transaction, reply));
     }
 
     fn watch(&self, prefix: &str, from: Revision, tell: WatchSink) -> Watch {
@@ -399,10 +404,10 @@ impl KvStore for MemoryKvStore {
     }
 
     fn grant(&self, ttl: Duration, reply: Reply<Result<LeaseId, KvError>>) {
-        self.0.borrow_mut().jobs.push_back(Job::Grant(ttl, reply));
+        self.0.borrow_mut().jobs.push_back(KvJob::Grant(ttl, reply));
     }
 
     fn keep_alive(&self, lease: LeaseId, reply: Reply<Result<bool, KvError>>) {
-        self.0.borrow_mut().jobs.push_back(Job::KeepAlive(lease, reply));
+        self.0.borrow_mut().jobs.push_back(KvJob::KeepAlive(lease, reply));
     }
 }

@@ -13,16 +13,16 @@ use crate::{
 
 /// Ports of a node at which load balancers ask for services. They end with their agent.
 #[derive(Clone, Default)]
-pub struct MemoryListeners(Rc<RefCell<Inner>>);
+pub struct MemoryListeners(Rc<RefCell<MemoryListenersState>>);
 
-type Asked = (u16, Option<HealthAnswer>, Reply<Result<(), ListenError>>);
+type ListenRequest = (u16, Option<HealthAnswer>, Reply<Result<(), ListenError>>);
 
 #[derive(Default)]
-struct Inner {
+struct MemoryListenersState {
     answers: BTreeMap<u16, HealthAnswer>,
     /// Ports that somebody else listens on.
     taken: BTreeSet<u16>,
-    asked: VecDeque<Asked>,
+    asked: VecDeque<ListenRequest>,
     done: usize,
 }
 
@@ -47,7 +47,7 @@ impl MemoryListeners {
 
     /// The agent died.
     pub fn forget(&self) {
-        *self.0.borrow_mut() = Inner::default();
+        *self.0.borrow_mut() = MemoryListenersState::default();
     }
 
     /// Does the next thing; whether there was one.

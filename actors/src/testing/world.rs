@@ -6,14 +6,14 @@ use std::{collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
 use serde_json::{Value, json};
 
 use super::{
-    Fate, KernelState, MemoryCluster, MemoryClusters, MemoryDisk, MemoryKernel, MemoryKvStore,
-    MemoryListeners, settings::settings,
+    Fate, KernelState, MemoryCluster, MemoryDisk, MemoryKernel, MemoryKvStore, MemoryListeners,
+    MemoryRemoteClusters, settings::settings,
 };
 use crate::{
     endpoints::{
-        endpoint::{CreateError, EndpointSpec, EndpointView, State},
+        endpoint::{CreateError, EndpointSpec, EndpointState, EndpointView},
         ipam::IpamMsg,
-        supervisor::{EndpointsMsg, Target},
+        supervisor::{EndpointReference, EndpointsMsg},
         workloads::WorkloadsMsg,
     },
     host::{Answer, AskError, Message, NoRecorder, Recorder, Ref, Reply, Time, Universe},
@@ -46,7 +46,7 @@ pub struct World {
     /// The API server that the next agent follows, in place of manifests.
     pub cluster: Option<MemoryCluster>,
     /// Other clusters that the next agent reads, if it does.
-    pub clusters: Option<MemoryClusters>,
+    pub clusters: Option<MemoryRemoteClusters>,
     /// Where load balancers ask for services.
     pub listeners: MemoryListeners,
     /// What each source of manifests holds.
@@ -59,13 +59,13 @@ pub struct World {
     pub settings: NodeSupervisorSettings,
     /// Makes the recorder of each life; without it nothing is kept.
     pub recorder: Option<Box<dyn Fn() -> Box<dyn Recorder>>>,
-    life: Option<Life>,
+    life: Option<AgentLife>,
     /// Monotonic time when the last agent died.
     died: Duration,
 }
 
 /// One life of the agent.
-pub struct Life {
+pub struct AgentLife {
     /// The host and its clock.
     pub universe: Universe,
     /// The actors.
@@ -168,7 +168,7 @@ impl World {
                 RestoreMsg::Begin { input: Box::new(input), reply }
             });
         drop(opened);
-        self.life = Some(Life { universe, node_supervisor });
+        self.life = Some(AgentLife { universe, node_supervisor });
     }
 
     /// The agent dies: what it had not done is not done.
@@ -223,7 +223,7 @@ impl World {
     }
 
     /// The agent that runs.
-    pub fn life(&self) -> &Life {
+    pub fn life(&self) -> &AgentLife {
         self.life.as_ref().expect("an agent runs")
     }
 
@@ -343,7 +343,7 @@ impl World {
     }
 
     /// Deletes an endpoint; how many things could not be removed, `None` if there is none.
-    pub fn delete(&self, target: Target) -> Option<u32> {
+    pub fn delete(&self, target: EndpointReference) -> Option<u32> {
         let deleted = self
             .ask(&self.node_supervisor().endpoints, |reply| EndpointsMsg::Delete { target, reply });
         deleted.ok()
@@ -368,7 +368,7 @@ impl World {
 
     /// Whether every endpoint is as it should be.
     pub fn all_ready(&self) -> bool {
-        self.list().iter().all(|view| view.state == State::Ready && !view.failing)
+        self.list().iter().all(|view| view.state == EndpointState::Ready && !view.failing)
     }
 
     /// Everything that the list of invariants looks at.

@@ -5,7 +5,9 @@ use std::{fs, path::PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
-use volvox_actors::policy::rules::{PolicySettings, PolicyStatus, PolicyView, Services, parse};
+use volvox_actors::policy::rules::{
+    KnownServices, PolicySettings, PolicyStatus, PolicyView, parse,
+};
 use volvox_inspect::manifests::objects;
 use volvox_rest::{RestClient, models::Policy};
 
@@ -138,7 +140,7 @@ fn judge(path: &PathBuf) -> Verdict {
             Err(refused) => verdict.refused.push(refused.error.to_string()),
         }
     }
-    let mut services = Services::default();
+    let mut services = KnownServices::default();
     services.apply(&file, &Ok(documents), None);
     verdict.refused.extend(services.rejected().map(|(_, error)| error.to_string()));
     verdict

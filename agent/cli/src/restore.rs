@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::json;
 use volvox_actors::{
     host::flight::Life,
-    restore::{EndpointReport, Fate, RestoreReport},
+    restore::{EndpointReport, RestoreOutcome, RestoreReport},
 };
 use volvox_inspect::{
     evidence::{self, Evidence, Lost},
@@ -119,7 +119,9 @@ fn report(out: &mut Output<'_>, report: &RestoreReport) -> Result<(), ClientErro
 }
 
 fn is_noteworthy(endpoint: &EndpointReport) -> bool {
-    endpoint.fate != Fate::Restored || !endpoint.notes.is_empty() || endpoint.error.is_some()
+    endpoint.fate != RestoreOutcome::Restored
+        || !endpoint.notes.is_empty()
+        || endpoint.error.is_some()
 }
 
 /// One line that says how the restart went.
@@ -128,7 +130,13 @@ pub(super) fn summary(report: &RestoreReport) -> String {
         let state = if report.finished { "finished" } else { "under way" };
         return format!("{state}: there was nothing to restore");
     }
-    let fates = [Fate::Restored, Fate::Rebuilt, Fate::Degraded, Fate::Failed, Fate::Pending];
+    let fates = [
+        RestoreOutcome::Restored,
+        RestoreOutcome::Rebuilt,
+        RestoreOutcome::Degraded,
+        RestoreOutcome::Failed,
+        RestoreOutcome::Pending,
+    ];
     let counts = fates
         .into_iter()
         .map(|it| (report.count(it), it))
@@ -140,12 +148,12 @@ pub(super) fn summary(report: &RestoreReport) -> String {
     format!("{state}: {}: {counts}", count(report.endpoints.len(), "endpoint"))
 }
 
-fn fate(fate: Fate) -> &'static str {
+fn fate(fate: RestoreOutcome) -> &'static str {
     match fate {
-        Fate::Pending => "pending",
-        Fate::Restored => "restored",
-        Fate::Rebuilt => "rebuilt",
-        Fate::Degraded => "degraded",
-        Fate::Failed => "failed",
+        RestoreOutcome::Pending => "pending",
+        RestoreOutcome::Restored => "restored",
+        RestoreOutcome::Rebuilt => "rebuilt",
+        RestoreOutcome::Degraded => "degraded",
+        RestoreOutcome::Failed => "failed",
     }
 }

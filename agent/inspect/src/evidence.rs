@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use volvox_actors::{
     host::flight::{self, Life},
     model::EndpointId,
-    restore::{Fate, RestoreReport},
+    restore::{RestoreOutcome, RestoreReport},
 };
 
 /// The directory's name.
@@ -94,7 +94,8 @@ impl Evidence {
         self.write(&format!("{}.json", life.number), life)?;
         let mut lost = self.lost(&life.boot_id);
         lost.retain(|it| it.life != life.number);
-        let failed = life.report.endpoints.iter().filter(|(_, it)| it.fate == Fate::Failed);
+        let failed =
+            life.report.endpoints.iter().filter(|(_, it)| it.fate == RestoreOutcome::Failed);
         let failed = failed.map(|(id, endpoint)| Lost {
             id: *id,
             pod: endpoint.pod.clone(),
@@ -243,7 +244,7 @@ mod tests {
         let endpoint = |id: &u16| {
             let report = EndpointReport {
                 pod: Some("default/lost".to_owned()),
-                fate: Fate::Failed,
+                fate: RestoreOutcome::Failed,
                 source: "kernel".to_owned(),
                 notes: Vec::new(),
                 error: Some("its interface is gone".to_owned()),

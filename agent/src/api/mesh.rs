@@ -2,7 +2,7 @@
 
 use volvox_actors::cluster::{
     clustermesh::{MeshMsg, RemoteView},
-    nodes::{NodesMsg, NodesView},
+    remote_nodes::{RemoteNodesMsg, RemoteNodesView},
 };
 use volvox_rest::models::RemoteCluster;
 
@@ -17,7 +17,7 @@ pub(super) async fn gather(
     let (remotes, sharing, nodes) = tokio::try_join!(
         api.gateway.ask_if(what, |node| node.mesh.as_ref(), MeshMsg::Show),
         Sharing::gather(api, what),
-        api.gateway.ask_if(what, |node| node.nodes.as_ref(), NodesMsg::Show),
+        api.gateway.ask_if(what, |node| node.nodes.as_ref(), RemoteNodesMsg::Show),
     )?;
     Ok(remotes.map(|remotes| status(&remotes, sharing.as_ref(), nodes.as_ref())))
 }
@@ -26,7 +26,7 @@ pub(super) async fn gather(
 pub(super) fn status(
     remotes: &[RemoteView],
     sharing: Option<&Sharing>,
-    nodes: Option<&NodesView>,
+    nodes: Option<&RemoteNodesView>,
 ) -> Vec<RemoteCluster> {
     let addresses = sharing.map(|sharing| sharing.addresses.clone()).unwrap_or_default();
     let nodes = nodes.cloned().unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use volvox_actors::services::{
     health_checks::{HealthCheckView, HealthChecksMsg},
-    service_cache::{Refused, ServicesMsg, ServicesStatus},
+    service_cache::{RefusedServiceObject, ServicesMsg, ServicesStatus},
 };
 
 use super::{Api, troubles::Trouble};
@@ -30,7 +30,7 @@ fn with_checks(mut status: ServicesStatus, checks: Vec<HealthCheckView>) -> Serv
 /// maps held at start until it is put right, and what of it stays.
 pub(super) fn troubles(status: &ServicesStatus) -> Vec<Trouble> {
     let refused = status.refused.iter().map(|(source, it)| {
-        let Refused { object, path, problem, remedy } = it;
+        let RefusedServiceObject { object, path, problem, remedy } = it;
         let text = format!(
             "{object} of {source} is refused, what it was before stays: {path}: {problem}; {remedy}"
         );
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn each_kind_of_trouble_is_named_with_its_remedy() {
-        let refused = Refused {
+        let refused = RefusedServiceObject {
             object: "Service default/web".into(),
             path: "spec.ports[0].port".into(),
             problem: "70000 is no port".into(),

@@ -7,8 +7,8 @@ use std::time::Duration;
 use volvox_actors::{
     cluster::{
         api_server::{SourceState, SourceStatus},
-        nodes::NodesView,
         publish::Unpublished,
+        remote_nodes::RemoteNodesView,
     },
     endpoints::endpoint::EndpointView,
     host::{CellInfo, Host, Time, WaitCycle, Waits},
@@ -140,7 +140,7 @@ fn of_policies(refused: &[RefusedPolicy]) -> impl Iterator<Item = Trouble> {
 }
 
 /// Nodes that are not told apart.
-fn of_nodes(view: &NodesView) -> impl Iterator<Item = Trouble> + use<> {
+fn of_nodes(view: &RemoteNodesView) -> impl Iterator<Item = Trouble> + use<> {
     let usurped = view.usurped.then(|| {
         let text = "another node has this node's name in the kvstore: give it another one";
         Trouble::new("node-name", 1, text.to_owned())
@@ -159,7 +159,7 @@ fn of_nodes(view: &NodesView) -> impl Iterator<Item = Trouble> + use<> {
 }
 
 /// Other nodes of a cluster whose nodes each number identities for themselves.
-fn of_own_numbers(view: &NodesView) -> Option<Trouble> {
+fn of_own_numbers(view: &RemoteNodesView) -> Option<Trouble> {
     let text = format!(
         "identities are numbers of this node alone, and other nodes are known ({}): rules that \
          select pods mean none of theirs; have all nodes share identities by \
@@ -342,22 +342,24 @@ mod tests {
     #[test]
     fn nodes_that_are_not_told_apart_are_named() {
         let names = ["default/a", "default/b"].map(str::to_owned).into();
-        let view = NodesView {
+        let view = RemoteNodesView {
             usurped: true,
             contested: [("192.0.2.7/32".parse().unwrap(), names)].into(),
-            ..NodesView::default()
+            ..RemoteNodesView::default()
         };
         let said: Vec<_> = of_nodes(&view).map(|trouble| trouble.text).collect();
         assert!(said[0].starts_with("another node has this node's name"), "{said:?}");
         let words = "nodes default/a and default/b all say that they have 192.0.2.7: ";
         assert!(said[1].starts_with(words), "{said:?}");
-        assert_eq!(of_nodes(&NodesView::default()).count(), 0);
+        assert_eq!(of_nodes(&RemoteNodesView::default()).count(), 0);
     }
 
     #[test]
     fn identities_that_nobody_shares_are_named_once_there_is_another_node() {
-        assert_eq!(of_own_numbers(&NodesView::default()), None);
-        let text = of_own_numbers(&NodesView { known: 2, ..NodesView::default() }).unwrap().text;
+        assert_eq!(of_own_numbers(&RemoteNodesView::default()), None);
+        let text = of_own_numbers(&RemoteNodesView { known: 2, ..RemoteNodesView::default() })
+            .unwrap()
+            .text;
         assert!(text.starts_with("identities are numbers of this node alone"), "{text}");
         assert!(text.contains("are known (2)") && text.contains("=crd"), "{text}");
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{error::Elapsed, timeout};
 use volvox_actors::{
-    endpoints::supervisor::{EndpointsMsg, Target},
+    endpoints::supervisor::{EndpointReference, EndpointsMsg},
     node::devices::DevicesMsg,
 };
 
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Asks the kernel about an endpoint's interface, or about all. Where there is no answer, what is said
 /// is what was seen before.
-pub(super) async fn verify(api: &Api, target: Option<Target>) {
+pub(super) async fn verify(api: &Api, target: Option<EndpointReference>) {
     let ask = move |reply| EndpointsMsg::Verify { target, reply };
     let asked = api.gateway.ask("a look at the kernel", |node| &node.endpoints, ask);
     note("endpoints", timeout(PATIENCE, asked).await);

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use volvox_actors::{
     ports::KernelSnapshot,
-    state_directory::{EndpointRecord, Found, NodeState},
+    state_directory::{EndpointRecord, NodeState, ScannedDirectory},
 };
 
 use crate::node_name::node_name;
@@ -21,7 +21,7 @@ pub(super) fn pods_addresses(kernel: &KernelSnapshot) -> impl Iterator<Item = Ip
 /// now has pods that the directory knows.
 pub(super) fn whose(
     node: Option<&NodeState>,
-    found: &Found,
+    found: &ScannedDirectory,
     kernel: &KernelSnapshot,
 ) -> Option<String> {
     let node = node.filter(|it| !it.name.is_empty() && it.name != node_name())?;
@@ -48,7 +48,7 @@ mod tests {
         let record = EndpointRecord { ifindex: 7, node_mac: mac, ..EndpointRecord::default() };
         let record =
             FoundRecord { record, dir: "1".to_owned(), form: Form::Json, passed_over: Vec::new() };
-        let found = Found { records: vec![record], ..Found::default() };
+        let found = ScannedDirectory { records: vec![record], ..ScannedDirectory::default() };
         let node = |name: &str| NodeState {
             name: name.to_owned(),
             ipv4_range: "10.1.0.0/24".parse().ok(),

@@ -23,7 +23,8 @@ use tokio::{
 use volvox_actors::{
     host::Reply,
     ports::{
-        KvError, KvStore, LeaseId, Listing, Pair, Place, Revision, Transaction, Watch, WatchSink,
+        KvError, KvStore, LeaseId, ListPosition, Listing, Pair, Revision, Transaction, Watch,
+        WatchSink,
     },
 };
 
@@ -88,7 +89,12 @@ impl<C: Client> EtcdPort<C> {
 }
 
 impl<C: Client> KvStore for EtcdPort<C> {
-    fn list(&self, prefix: &str, from: Option<Place>, reply: Reply<Result<Listing, KvError>>) {
+    fn list(
+        &self,
+        prefix: &str,
+        from: Option<ListPosition>,
+        reply: Reply<Result<Listing, KvError>>,
+    ) {
         let (connection, prefix) = (self.connection.clone(), prefix.to_owned());
         let work = async move {
             let list = |client| list::<C>(client, prefix.clone(), from);
@@ -143,11 +149,11 @@ impl<C: Client> KvStore for EtcdPort<C> {
 async fn list<C: Client>(
     client: C,
     prefix: String,
-    from: Option<Place>,
+    from: Option<ListPosition>,
 ) -> Result<Listing, EtcdError> {
     let end = end_of(prefix.as_bytes());
-    let first = || Place { revision: Revision(0), key: prefix.into_bytes(), limit: PAGE.0 };
-    let Place { mut revision, key, mut limit } = from.unwrap_or_else(first);
+    let first = || ListPosition { revision: Revision(0), key: prefix.into_bytes(), limit: PAGE.0 };
+    let ListPosition { mut revision, key, mut limit } = from.unwrap_or_else(first);
     let Page { header, pairs, more } = loop {
         let range = Range { key: key.clone(), end: end.clone(), limit, revision };
         match client.clone().range(range).await {
@@ -161,7 +167,7 @@ async fn list<C: Client>(
     if revision == Revision::default() {
         revision = header.revision;
     }
-    let next = pairs.last().filter(|_| more).map(|(last, _)| Place {
+    let next = pairs.last().filter(|_| more).map(|(last, _)| ListPosition {
         revision,
         key: [last.as_slice(), b"\0"].concat(),
         limit: next_limit(limit, &pairs, C::PAGE_BYTES),

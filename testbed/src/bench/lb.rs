@@ -14,7 +14,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use volvox_actors::{
     host::{ActixDriver, Host, NoRecorder, Ref},
-    model::{Families, Feed, drift::Watch},
+    model::{Families, Feed, drift::DriftWatch},
     ports::{InOrder, ObjectKey},
     services::service_cache::{
         Balancing, ClusterObject, ServiceSource, Services, ServicesMsg, ServicesSettings,
@@ -106,7 +106,8 @@ fn lived<T>(work: impl AsyncFnOnce(Owner) -> Result<T>) -> Result<T> {
             sources: [ServiceSource::Cluster].into(),
         };
         let kernel = Rc::new(InOrder::new(port, &host));
-        let services = Services::factory(kernel, settings, found, None, None, Watch::default());
+        let services =
+            Services::factory(kernel, settings, found, None, None, DriftWatch::default());
         let services = host.spawn("services".to_owned(), MAILBOX, services);
         // The node's own addresses, for which ports that services do not serve are its own.
         let own = ServicesMsg::HostAddresses([[192, 0, 2, 1].into()].into());

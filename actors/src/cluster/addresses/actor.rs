@@ -12,24 +12,24 @@ use ipnet::IpNet;
 use serde_json::Value;
 
 use super::{
-    AddressesMsg, AddressesView, Inherited, answers::AddressesAnswer, messages::Mapping,
-    remote::Work, state::AddressesState,
+    AddressesMsg, AddressesView, InheritedAddresses, answers::AddressesAnswer,
+    messages::AddressMapping, remote::Work, state::AddressesState,
 };
 use crate::{
     cluster::{
         allocator::{AllocatorNews, Renewed},
         kvstore::{ADDRESSES, AddressPair, KvSettings, SessionMsg, Update, Whose, prefix_of},
-        origins::Origin,
+        origins::ClusterOrigin,
     },
     endpoints::{
-        endpoint::{Announcement, State},
-        supervisor::{EndpointChange, EndpointsMsg, Target},
+        endpoint::{Announcement, EndpointState},
+        supervisor::{EndpointChange, EndpointReference, EndpointsMsg},
     },
     host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Retry, Survives},
     model::{EndpointId, IdentityId},
     policy::{
         identity::IdentityMsg,
-        ipcache::{IpcacheEntry, IpcacheMsg, Source},
+        ipcache::{IpcacheEntry, IpcacheMsg, IpcacheSource},
         rules::PolicyMsg,
     },
     ports::{Change, KernelError, ObjectKey, Pair},
@@ -58,7 +58,7 @@ pub struct AddressesPeers {
 }
 
 /// The owner of the cluster's addresses on this node.
-pub struct Addresses {
+pub struct ClusterAddresses {
     pub(super) peers: AddressesPeers,
     /// Outlive a crash: they change.
     settings: Lent<KvSettings>,
@@ -71,12 +71,12 @@ pub struct Addresses {
     looks: Retry,
 }
 
-impl Addresses {
+impl ClusterAddresses {
     /// Makes each life of the owner, given what an earlier run of the agent mapped.
     pub fn factory(
         peers: AddressesPeers,
         settings: KvSettings,
-        inherited: Inherited,
+        inherited: InheritedAddresses,
     ) -> impl FnMut() -> Self + 'static {
         let state = Survives::new(AddressesState::inherited(inherited, settings.meshed));
         let settings = Survives::new(settings);
@@ -169,7 +169,7 @@ impl Addresses {
         self.renew(identities);
     }
 
-    fn cluster_addresses(&mut self, origin: &Origin, update: Update) {
+    fn cluster_addresses(&mut self, origin: &ClusterOrigin, update: Update) {
         let (state, listed) = (&mut *self.state, update.listed);
         let AddressesState { others, ports, .. } = state;
         let prefixes = others.addresses(origin, update, ports);
@@ -179,7 +179,7 @@ impl Addresses {
         }
     }
 
-    fn cluster_identities(&mut self, origin: &Origin, update: Update) {
+    fn cluster_identities(&mut self, origin: &ClusterOrigin, update: Update) {
         let renewed = self.state.others.identities(origin, update);
         self.renew(renewed);
     }
@@ -225,11 +225,11 @@ impl Addresses {
         }
     }
 
-    fn map(&mut self, cx: &mut Cx<'_, Self>, rows: Vec<Mapping>) {
+    fn map(&mut self, cx: &mut Cx<'_, Self>, rows: Vec<AddressMapping>) {
         let remote = &self.state.remote;
         let entry = |identity, via| IpcacheEntry {
             tunnel: remote.tunnel(via),
-            ..IpcacheEntry::of(identity, Source::Cluster)
+            ..IpcacheEntry::of(identity, IpcacheSource::Cluster)
         };
         let entries = rows.iter().map(|&(prefix, id, via)| (prefix, entry(id, via))).collect();
         let ipcache = self.peers.ipcache.clone();
@@ -250,7 +250,7 @@ impl Addresses {
             &ipcache,
             PATIENCE,
             format!("{} addresses of other nodes out of the ipcache", prefixes.len()),
-            |reply| IpcacheMsg::Remove { prefixes, source: Source::Cluster, reply },
+            |reply| IpcacheMsg::Remove { prefixes, source: IpcacheSource::Cluster, reply },
             move |answer| AddressesAnswer::Unmapped(gone, answer),
         );
     }
@@ -258,7 +258,7 @@ impl Addresses {
     fn mapped(
         &mut self,
         cx: &mut Cx<'_, Self>,
-        rows: Vec<Mapping>,
+        rows: Vec<AddressMapping>,
         answer: Result<Result<(), KernelError>, AskError>,
     ) {
         let done = self.is_written(cx, answer);
@@ -316,13 +316,13 @@ impl Addresses {
 
     fn endpoint(&mut self, announcement: Announcement) {
         match announcement.state {
-            State::Ready => {
+            EndpointState::Ready => {
                 let id = announcement.id;
                 self.state.own.insert(id, announcement);
                 self.announce(id);
                 self.move_disputed();
             }
-            State::Disconnecting | State::Disconnected | State::Invalid => {
+            EndpointState::Disconnecting | EndpointState::Disconnected | EndpointState::Invalid => {
                 self.gone(announcement.id)
             }
             // What is in force is what it was.
@@ -346,7 +346,7 @@ impl Addresses {
         let AddressesState { own, disputed, reported, .. } = state;
         let theirs = own.values().filter(|own| disputed.contains(&own.identity));
         for id in theirs.map(|own| own.id).filter(|&id| reported.insert(id)) {
-            let (target, patch) = (Target::Id(id), Box::default());
+            let (target, patch) = (EndpointReference::Id(id), Box::default());
             let patch = EndpointsMsg::Patch { target, patch, reply: Reply::to(|_| {}) };
             if let Err(refused) = self.peers.endpoints.tell(patch) {
                 tracing::error!(endpoint = %id, %refused, "it keeps a disputed identity");
@@ -411,7 +411,7 @@ impl Addresses {
     }
 }
 
-impl Behaviour for Addresses {
+impl Behaviour for ClusterAddresses {
     type Msg = AddressesMsg;
     type Answer = AddressesAnswer;
     type Observed = AddressesView;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Addresses, actor::PATIENCE, answers::AddressesAnswer};
+use super::{ClusterAddresses, actor::PATIENCE, answers::AddressesAnswer};
 use crate::{
     host::{AskError, Cx},
     model::IdentityId,
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-impl Addresses {
+impl ClusterAddresses {
     pub(super) fn adopt(&mut self, cx: &mut Cx<'_, Self>, desired: Introduction) {
         self.busy = true;
         let (identities, asked) = (self.peers.identities.clone(), desired.clone());

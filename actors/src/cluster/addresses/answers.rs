@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ipnet::IpNet;
 
-use super::messages::Mapping;
+use super::messages::AddressMapping;
 use crate::{
     host::{AskError, Message},
     model::IdentityId,
@@ -21,7 +21,7 @@ pub enum AddressesAnswer {
     /// Policies are known: identities can become known to them.
     PoliciesReady(Result<(), AskError>),
     /// These addresses are in the ipcache.
-    Mapped(Vec<Mapping>, Result<Result<(), KernelError>, AskError>),
+    Mapped(Vec<AddressMapping>, Result<Result<(), KernelError>, AskError>),
     /// These are out of it.
     Unmapped(Vec<IpNet>, Result<Result<(), KernelError>, AskError>),
     /// Time to look again at what could not go on.

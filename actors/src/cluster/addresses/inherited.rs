@@ -8,15 +8,15 @@ use std::{
 
 use ipnet::IpNet;
 
-use super::{Addresses, AddressesMsg, AddressesPeers};
+use super::{AddressesMsg, AddressesPeers, ClusterAddresses};
 use crate::{
     cluster::{allocator::AllocatorMsg, kvstore::KvSettings},
     endpoints::supervisor::{Announcer, EndpointsMsg},
     host::{Host, Ref, Reply},
-    model::{IdentityId, Labels, NamedPorts, Scope, Tunnel},
+    model::{IdentityId, IdentityScope, Labels, NamedPorts, Tunnel},
     policy::{
         identity::IdentityMsg,
-        ipcache::{IpcacheEntry, IpcacheMsg, Source},
+        ipcache::{IpcacheEntry, IpcacheMsg, IpcacheSource},
     },
     restore::Inheritance,
 };
@@ -35,7 +35,7 @@ const NO_POD: [IdentityId; 8] = [
 
 /// What an earlier run mapped for other nodes: in force until the cluster has said what there is.
 #[derive(Debug, Default)]
-pub struct Inherited {
+pub struct InheritedAddresses {
     pub(super) rows: BTreeMap<IpNet, (IdentityId, Tunnel)>,
     /// Identities among it, with their labels.
     pub identities: BTreeMap<IdentityId, Labels>,
@@ -43,13 +43,13 @@ pub struct Inherited {
     pub named_ports: BTreeMap<IdentityId, Arc<NamedPorts>>,
 }
 
-impl Inherited {
+impl InheritedAddresses {
     /// Rows of identities that pods of other nodes have, and whose address is none of this node's.
     pub fn of(inheritance: &Inheritance) -> Self {
         let kernel = &inheritance.kernel;
         let is_remote = |prefix: &IpNet, id: IdentityId| {
             let own = kernel.lxc.contains_key(&prefix.addr());
-            !own && id.scope() == Scope::Global && !NO_POD.contains(&id)
+            !own && id.scope() == IdentityScope::Global && !NO_POD.contains(&id)
         };
         let rows = kernel.ipcache.iter().filter(|(prefix, row)| is_remote(prefix, row.identity));
         let rows = rows.map(|(&prefix, row)| (prefix, (row.identity, row.tunnel.into())));
@@ -79,10 +79,10 @@ impl Inherited {
         let held = self.identities.keys().copied().collect();
         let entry = |&(identity, tunnel)| IpcacheEntry {
             tunnel,
-            ..IpcacheEntry::of(identity, Source::Cluster)
+            ..IpcacheEntry::of(identity, IpcacheSource::Cluster)
         };
         let entries = self.rows.iter().map(|(&prefix, row)| (prefix, entry(row))).collect();
-        let addresses = Addresses::factory(peers.clone(), settings.clone(), self);
+        let addresses = ClusterAddresses::factory(peers.clone(), settings.clone(), self);
         let addresses = host.spawn(name.to_owned(), capacity, addresses);
         // Mailboxes of new cells are empty.
         let _ = allocator.tell(AllocatorMsg::Tell(

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::ends::Via;
 use crate::{
-    cluster::{allocator::AllocatorNews, kvstore::Update, origins::Origin},
+    cluster::{allocator::AllocatorNews, kvstore::Update, origins::ClusterOrigin},
     endpoints::{endpoint::Announcement, supervisor::EndpointChange},
     host::{Lane, Message, Reply},
     model::IdentityId,
@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// A prefix, the identity that it gets, and the number of the node that it is behind.
-pub(super) type Mapping = (IpNet, IdentityId, Via);
+pub(super) type AddressMapping = (IpNet, IdentityId, Via);
 
 /// What the owner of the cluster's addresses can be told.
 pub enum AddressesMsg {
@@ -37,9 +37,9 @@ pub enum AddressesMsg {
     /// These other clusters are read, and no others.
     Clusters(BTreeSet<Arc<str>>),
     /// What one of them says of addresses.
-    ClusterAddresses(Rc<Origin>, Update),
+    ClusterAddresses(Rc<ClusterOrigin>, Update),
     /// What one of them says of identities.
-    ClusterIdentities(Rc<Origin>, Update),
+    ClusterIdentities(Rc<ClusterOrigin>, Update),
     /// From the allocator: what it knows of identities.
     Allocator(AllocatorNews),
     /// Others reach this node at this address from now on.

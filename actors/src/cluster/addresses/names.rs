@@ -11,16 +11,16 @@ use ipnet::IpNet;
 use crate::model::{IdentityId, NamedPorts};
 
 /// Names of ports that an address has by an identity.
-pub(super) type Said = (IdentityId, Arc<NamedPorts>);
+pub(super) type IdentityNamedPorts = (IdentityId, Arc<NamedPorts>);
 
 /// Names of ports of other nodes' pods. All addresses of an identity count: policies know what any
 /// of them says, and what one said before for as long as it may be in force.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(super) struct RemoteNamedPorts {
     /// How many addresses of an identity say the same; most identities have one set for all.
     said: BTreeMap<IdentityId, Vec<(Arc<NamedPorts>, usize)>>,
     /// What addresses said that are something else by now, and may still be in force so.
-    before: BTreeMap<IpNet, Vec<Said>>,
+    before: BTreeMap<IpNet, Vec<IdentityNamedPorts>>,
     /// What policies know, or knew before they were told something else.
     known: BTreeMap<IdentityId, Arc<NamedPorts>>,
     /// What policies were told and may know: nobody has said that they do.
@@ -29,7 +29,7 @@ pub(super) struct Names {
     changed: BTreeSet<IdentityId>,
 }
 
-impl Names {
+impl RemoteNamedPorts {
     /// What policies know from an earlier run.
     pub(super) fn inherited(known: BTreeMap<IdentityId, Arc<NamedPorts>>) -> Self {
         Self { known, ..Self::default() }
@@ -41,7 +41,7 @@ impl Names {
     }
 
     /// An address says this.
-    pub(super) fn say(&mut self, (id, ports): Said) {
+    pub(super) fn say(&mut self, (id, ports): IdentityNamedPorts) {
         let all = self.said.entry(id).or_default();
         match all.iter_mut().find(|(known, _)| *known == ports) {
             Some((_, count)) => *count += 1,
@@ -53,7 +53,7 @@ impl Names {
     }
 
     /// One address less says this.
-    pub(super) fn take_back(&mut self, (id, ports): Said) {
+    pub(super) fn take_back(&mut self, (id, ports): IdentityNamedPorts) {
         let Some(all) = self.said.get_mut(&id) else { return };
         let Some(at) = all.iter().position(|(known, _)| *known == ports) else { return };
         all[at].1 -= 1;
@@ -67,7 +67,7 @@ impl Names {
     }
 
     /// An address said this before: it counts until that is [settled](Self::settle).
-    pub(super) fn keep(&mut self, prefix: IpNet, said: Said) {
+    pub(super) fn keep(&mut self, prefix: IpNet, said: IdentityNamedPorts) {
         self.before.entry(prefix).or_default().push(said);
     }
 
@@ -78,7 +78,7 @@ impl Names {
     }
 
     /// Whether policies know what an address says, and will once they have heard what they are told.
-    pub(super) fn knows(&self, (id, ports): &Said) -> bool {
+    pub(super) fn knows(&self, (id, ports): &IdentityNamedPorts) -> bool {
         let has = |known: &Arc<NamedPorts>| {
             let has = |(name, ports): (&String, &BTreeSet<_>)| {
                 known.get(name).is_some_and(|known| known.is_superset(ports))
@@ -153,7 +153,7 @@ mod tests {
     }
 
     /// Tells policies what is due: the numbers of the name.
-    fn tell(names: &mut Names) -> Option<Vec<u16>> {
+    fn tell(names: &mut RemoteNamedPorts) -> Option<Vec<u16>> {
         let due = names.due(|_| true);
         names.learned(due.clone());
         assert!(names.due(|_| true).is_empty());
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_name_counts_until_the_last_address_that_says_it_is_settled() {
-        let mut names = Names::default();
+        let mut names = RemoteNamedPorts::default();
         names.say((WEB, ports(80)));
         assert!(!names.knows(&(WEB, ports(80))) && names.due(|_| false).is_empty());
         assert_eq!(tell(&mut names), Some(vec![80]));
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn what_policies_are_told_may_be_what_they_know() {
-        let mut names = Names::default();
+        let mut names = RemoteNamedPorts::default();
         [80, 81].into_iter().for_each(|number| names.say((WEB, ports(number))));
         assert_eq!(tell(&mut names), Some(vec![80, 81]));
         names.take_back((WEB, ports(81)));

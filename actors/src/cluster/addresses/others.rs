@@ -9,7 +9,7 @@ use crate::{
     cluster::{
         allocator::{Entry, Renewed, read_pair},
         kvstore::{Owner, Update, Whose, prefix_of},
-        origins::{Clusters, Origin, Reported},
+        origins::{ClusterOrigin, Clusters, Reported},
     },
     model::{ClusterId, IdentityId, Labels, SharedPorts},
     policy::identity::reserved::CLUSTER,
@@ -18,10 +18,10 @@ use crate::{
 
 /// What other clusters of a mesh say of addresses and of identities.
 #[derive(Debug)]
-pub(super) struct Others(Clusters<Said>);
+pub(super) struct Others(Clusters<ReportedCluster>);
 
 #[derive(Debug, Default)]
-struct Said {
+struct ReportedCluster {
     id: ClusterId,
     addresses: Reported<IpNet, Owner>,
     identities: Reported<IdentityId, ()>,
@@ -43,7 +43,7 @@ impl Others {
     /// Takes in what a cluster says of addresses; the prefixes that this is about.
     pub(super) fn addresses(
         &mut self,
-        origin: &Origin,
+        origin: &ClusterOrigin,
         update: Update,
         ports: &mut SharedPorts,
     ) -> Vec<IpNet> {
@@ -73,7 +73,7 @@ impl Others {
     }
 
     /// Takes in what a cluster says of identities.
-    pub(super) fn identities(&mut self, origin: &Origin, update: Update) -> Vec<Renewed> {
+    pub(super) fn identities(&mut self, origin: &ClusterOrigin, update: Update) -> Vec<Renewed> {
         let Some(said) = self.0.of(&origin.cluster) else { return Vec::new() };
         if !said.identities.heeds(origin.generation) {
             return Vec::new();
@@ -102,21 +102,21 @@ impl Others {
         if own.hands_out(id) {
             return own_listed;
         }
-        let listed = |said: &Said| said.addresses.is_listed();
+        let listed = |said: &ReportedCluster| said.addresses.is_listed();
         (own_listed && self.0.all(listed))
             || self.0.iter().any(|(_, said)| said.id.hands_out(id) && listed(said))
     }
 
     /// How many addresses and identities each of them names.
     pub(super) fn counts(&self) -> impl Iterator<Item = (Arc<str>, (usize, usize))> {
-        let count = |said: &Said| (said.addresses.len(), said.identities.len());
+        let count = |said: &ReportedCluster| (said.addresses.len(), said.identities.len());
         self.0.iter().map(move |(name, said)| (Arc::clone(name), count(said)))
     }
 }
 
 /// Whom a pair names, if that cluster can say so: an identity of its own, or a fixed one that is not
 /// this node's to say.
-fn owner(origin: &Origin, pair: &Pair, ports: &mut SharedPorts) -> Option<Owner> {
+fn owner(origin: &ClusterOrigin, pair: &Pair, ports: &mut SharedPorts) -> Option<Owner> {
     let cluster = &*origin.cluster;
     let whose = match Whose::read(pair, &origin.addresses) {
         // A pod's or a node's: a cluster has no say in whose the rest of the world is.
@@ -147,7 +147,7 @@ fn owner(origin: &Origin, pair: &Pair, ports: &mut SharedPorts) -> Option<Owner>
 }
 
 /// What an entry makes of an identity, if that cluster can say so.
-fn labels(origin: &Origin, (id, entry): (IdentityId, Entry)) -> Option<Renewed> {
+fn labels(origin: &ClusterOrigin, (id, entry): (IdentityId, Entry)) -> Option<Renewed> {
     let cluster = &*origin.cluster;
     if !origin.id.hands_out(id) {
         let number = origin.id;

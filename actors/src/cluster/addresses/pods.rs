@@ -57,7 +57,7 @@ impl PodAddresses {
             }
         }
         let mut changed = before;
-        if let Some(Said { identity, node, prefixes }) = said {
+        if let Some(RemotePod { identity, node, prefixes }) = said {
             let tunnel = Tunnel::to(node);
             let owner = Owner { identity, named_ports, tunnel };
             for prefix in &prefixes {
@@ -84,7 +84,7 @@ fn ports(key: &ObjectKey, value: &Value) -> NamedPorts {
 }
 
 /// What an object says of a pod of another node.
-struct Said {
+struct RemotePod {
     identity: IdentityId,
     node: IpAddr,
     prefixes: BTreeSet<IpNet>,
@@ -92,7 +92,7 @@ struct Said {
 
 /// Addresses of another node's pod and its identity; none if it is this node's, or is only being
 /// made.
-fn read(value: &Value, own: IpAddr, cluster: ClusterId) -> Result<Option<Said>, String> {
+fn read(value: &Value, own: IpAddr, cluster: ClusterId) -> Result<Option<RemotePod>, String> {
     let (networking, identity) = (&value["status"]["networking"], &value["status"]["identity"]);
     if networking.is_null() || identity.is_null() {
         return Ok(None);
@@ -114,7 +114,7 @@ fn read(value: &Value, own: IpAddr, cluster: ClusterId) -> Result<Option<Said>, 
             prefixes.insert(IpNet::from(ip));
         }
     }
-    Ok(Some(Said { identity: id, node, prefixes }))
+    Ok(Some(RemotePod { identity: id, node, prefixes }))
 }
 
 #[cfg(test)]

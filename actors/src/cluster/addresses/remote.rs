@@ -9,10 +9,10 @@ use std::{
 use ipnet::IpNet;
 
 use super::{
-    Inherited,
+    InheritedAddresses,
     ends::{Ends, Via},
-    messages::Mapping,
-    names::Names,
+    messages::AddressMapping,
+    names::RemoteNamedPorts,
     remote_identities::RemoteIdentities,
     row::Row,
 };
@@ -33,19 +33,19 @@ const TOLD_AHEAD: usize = 2;
 /// Addresses of other nodes' endpoints: what the cluster says, what is in force, and what lies
 /// between.
 #[derive(Debug, Default)]
-pub(super) struct Remote {
+pub(super) struct RemoteAddresses {
     rows: BTreeMap<IpNet, Row>,
     /// How many rows are desired, and how many are mapped.
     desired: usize,
     mapped: usize,
     held: RemoteIdentities,
     labels: BTreeMap<IdentityId, Arc<Labels>>,
-    names: Names,
+    names: RemoteNamedPorts,
     ends: Ends,
     /// Prefixes to be looked at; their rows say so, too.
     due: Vec<IpNet>,
     /// What the ipcache is to be told, newest last; their rows are under way.
-    to_map: VecDeque<Mapping>,
+    to_map: VecDeque<AddressMapping>,
     /// How often the ipcache was told and has not answered.
     reported: usize,
     /// Prefixes whose identity nobody knows yet, or that stands for something else here.
@@ -66,15 +66,15 @@ pub(super) enum Work {
     Release(Vec<IdentityId>),
 }
 
-impl Remote {
+impl RemoteAddresses {
     /// What an earlier run mapped, and the identities among it that policies know already. Which
     /// address had which of their ports is not known: each had all.
-    pub(super) fn inherited(inherited: Inherited) -> Self {
-        let Inherited { rows: mapped, identities, named_ports } = inherited;
+    pub(super) fn inherited(inherited: InheritedAddresses) -> Self {
+        let InheritedAddresses { rows: mapped, identities, named_ports } = inherited;
         let given = mapped.values().map(|&(id, _)| id);
         let held = RemoteIdentities::inherited(identities.into_keys(), given);
         let count = mapped.len();
-        let mut names = Names::inherited(named_ports);
+        let mut names = RemoteNamedPorts::inherited(named_ports);
         let mut ends = Ends::default();
         let row = |(prefix, (id, tunnel))| {
             let said = names.known(id).map(|ports| (id, Arc::clone(ports)));
@@ -186,7 +186,7 @@ impl Remote {
     }
 
     /// What the ipcache is to be told next.
-    pub(super) fn next_rows(&mut self) -> Option<Vec<Mapping>> {
+    pub(super) fn next_rows(&mut self) -> Option<Vec<AddressMapping>> {
         let count = self.to_map.len().min(ROWS_AT_ONCE);
         if count == 0 || self.reported >= TOLD_AHEAD {
             return None;
@@ -323,7 +323,7 @@ impl Remote {
     }
 
     /// These are in force.
-    pub(super) fn mapped(&mut self, rows: Vec<Mapping>) {
+    pub(super) fn mapped(&mut self, rows: Vec<AddressMapping>) {
         self.reported -= 1;
         for (prefix, id, via) in rows {
             let Some(row) = self.rows.get_mut(&prefix) else { continue };

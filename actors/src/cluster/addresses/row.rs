@@ -3,7 +3,7 @@
 
 use super::{
     ends::Via,
-    names::{Names, Said},
+    names::{IdentityNamedPorts, RemoteNamedPorts},
     remote_identities::RemoteIdentities,
 };
 use crate::model::IdentityId;
@@ -20,7 +20,7 @@ pub(super) struct Row {
     /// What it was told to take, or to give up, and has not confirmed: in force, perhaps.
     pub(super) attempted: Box<[IdentityId]>,
     /// Names of ports behind it.
-    pub(super) said: Option<Said>,
+    pub(super) said: Option<IdentityNamedPorts>,
     pub(super) due: bool,
     /// The ipcache is told of it, now or next; until it answers, it is told nothing else.
     pub(super) under_way: bool,
@@ -43,7 +43,11 @@ impl Row {
     }
 
     /// The identity that it is to have and may have at once.
-    pub(super) fn may_have(&self, held: &RemoteIdentities, names: &Names) -> Option<IdentityId> {
+    pub(super) fn may_have(
+        &self,
+        held: &RemoteIdentities,
+        names: &RemoteNamedPorts,
+    ) -> Option<IdentityId> {
         let id = self.desired.filter(|&id| !self.under_way && !self.is_mapped(id))?;
         let may = held.has(id) && self.said.iter().all(|said| names.knows(said));
         may.then_some(id)

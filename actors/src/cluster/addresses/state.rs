@@ -9,7 +9,7 @@ use std::{
 use ipnet::IpNet;
 use serde_json::Value;
 
-use super::{Inherited, others::Others, remote::Remote};
+use super::{InheritedAddresses, others::Others, remote::RemoteAddresses};
 use crate::{
     cluster::{addresses::pods::PodAddresses, kvstore::Owner},
     endpoints::endpoint::Announcement,
@@ -19,7 +19,7 @@ use crate::{
 
 /// What outlives a crash: it is said only once.
 pub(super) struct AddressesState {
-    pub(super) remote: Remote,
+    pub(super) remote: RemoteAddresses,
     pub(super) others: Others,
     pods: PodAddresses,
     pub(super) ports: SharedPorts,
@@ -35,9 +35,9 @@ pub(super) struct AddressesState {
 
 impl AddressesState {
     /// What an earlier run of the agent mapped.
-    pub(super) fn inherited(inherited: Inherited, meshed: bool) -> Self {
+    pub(super) fn inherited(inherited: InheritedAddresses, meshed: bool) -> Self {
         Self {
-            remote: Remote::inherited(inherited),
+            remote: RemoteAddresses::inherited(inherited),
             others: Others::new(meshed),
             pods: PodAddresses::default(),
             ports: SharedPorts::default(),

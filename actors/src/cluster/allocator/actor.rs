@@ -10,7 +10,7 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    AllocatorMsg, Backend, Candidate, Claim, ClaimError, Directory, Entry, Found,
+    AllocatorBackend, AllocatorMsg, Candidate, Claim, ClaimError, Directory, Entry, Found,
     answers::AllocatorAnswer,
     backend::{Disputed, Wish},
 };
@@ -58,7 +58,7 @@ struct AllocatorState {
 
 /// The owner of the cluster's identities on this node.
 pub struct Allocator {
-    backend: Box<dyn Backend>,
+    backend: Box<dyn AllocatorBackend>,
     state: Lent<AllocatorState>,
     attempts: BTreeMap<Arc<Labels>, Attempt>,
     dice: Dice,
@@ -85,7 +85,7 @@ pub struct AllocatorView {
 impl Allocator {
     /// Makes each life of the allocator.
     pub(crate) fn factory(
-        backend: impl Fn() -> Box<dyn Backend> + 'static,
+        backend: impl Fn() -> Box<dyn AllocatorBackend> + 'static,
         seed: u64,
     ) -> impl FnMut() -> Self + 'static {
         let state = Survives::<AllocatorState>::default();

@@ -88,7 +88,7 @@ pub struct ClaimError {
 }
 
 /// Where the cluster keeps its identities.
-pub(crate) trait Backend {
+pub(crate) trait AllocatorBackend {
     /// Its name, for who waits for it.
     fn name(&self) -> &'static str;
 
@@ -135,7 +135,7 @@ impl Candidate {
         labels: &Labels,
         wish: &Wish,
         directory: &Directory,
-        backend: &mut dyn Backend,
+        backend: &mut dyn AllocatorBackend,
     ) -> Result<Self, Disputed> {
         let cluster = backend.cluster();
         // One of an earlier run, whose cluster had another number, is nobody's.

@@ -16,8 +16,8 @@ use self::identity::{HEARTBEAT, document};
 use crate::{
     cluster::{
         allocator::{
-            Allocator, AllocatorAnswer, Backend, Candidate, Claim, ClaimError, Directory, Entry,
-            Found, Standing,
+            Allocator, AllocatorAnswer, AllocatorBackend, Candidate, Claim, ClaimError, Directory,
+            Entry, Found, Standing,
         },
         dice::Dice,
     },
@@ -58,7 +58,7 @@ impl ObjectIdentities {
     }
 }
 
-impl Backend for ObjectIdentities {
+impl AllocatorBackend for ObjectIdentities {
     fn name(&self) -> &'static str {
         "cluster"
     }

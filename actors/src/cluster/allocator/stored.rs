@@ -5,8 +5,8 @@ use std::{net::IpAddr, rc::Rc, sync::Arc, time::Duration};
 use crate::{
     cluster::{
         allocator::{
-            Allocator, AllocatorAnswer, Backend, Candidate, Claim, ClaimError, Directory, Entry,
-            Found, Standing,
+            Allocator, AllocatorAnswer, AllocatorBackend, Candidate, Claim, ClaimError, Directory,
+            Entry, Found, Standing,
         },
         dice::Dice,
         kvstore::{
@@ -14,7 +14,7 @@ use crate::{
         },
     },
     host::{Cx, Ref},
-    model::{ClusterId, IdentityId, Labels, Scope},
+    model::{ClusterId, IdentityId, IdentityScope, Labels},
     ports::{Change, Condition, KvError, KvStore, Listing, Pair, Put, Transaction},
 };
 
@@ -51,7 +51,7 @@ impl StoredIdentities {
     }
 }
 
-impl Backend for StoredIdentities {
+impl AllocatorBackend for StoredIdentities {
     fn name(&self) -> &'static str {
         "kvstore"
     }
@@ -166,7 +166,7 @@ pub(crate) fn identity(change: Change, root: &str) -> Option<(IdentityId, Entry)
 fn number(key: &str, root: &str) -> Option<IdentityId> {
     let id = key.strip_prefix(root)?.parse().ok().map(IdentityId);
     // Others are numbers of one node.
-    id.filter(|id| id.scope() == Scope::Global)
+    id.filter(|id| id.scope() == IdentityScope::Global)
 }
 
 fn read(key: &str, root: &str, value: &[u8]) -> Result<(IdentityId, Labels), String> {

@@ -21,8 +21,8 @@ use crate::{
     cluster::{
         addresses::AddressesMsg,
         allocator::AllocatorMsg,
-        nodes::NodesMsg,
         publish::PublisherMsg,
+        remote_nodes::RemoteNodesMsg,
         resources::{further, resources},
         sources::Hearing,
         subscriber::Subscriber,
@@ -78,7 +78,7 @@ pub struct ClusterPeers {
     /// The owners of the cluster's identities and addresses, if objects tell them.
     pub shared: Option<(Ref<AllocatorMsg>, Ref<AddressesMsg>)>,
     /// The owner of the cluster's nodes.
-    pub nodes: Option<Ref<NodesMsg>>,
+    pub nodes: Option<Ref<RemoteNodesMsg>>,
     /// The owner of services, if they are served.
     pub services: Option<Ref<ServicesMsg>>,
 }
@@ -98,19 +98,19 @@ pub struct ClusterSupervisor {
 
 #[derive(Default)]
 struct FollowerState {
-    sources: Vec<Child>,
+    sources: Vec<SupervisedSource>,
     held: BTreeMap<(Feed, Subscriber), PendingNews>,
     witness: Witness,
 }
 
-struct Child {
+struct SupervisedSource {
     address: Ref<SourceMsg>,
     status: SourceStatus,
 }
 
 /// What the supervisor of sources shows of itself.
 #[derive(Debug, Serialize)]
-pub struct Observed {
+pub struct SourcesStatus {
     sources: BTreeMap<&'static str, &'static str>,
     policies_handed_on: bool,
     workloads_handed_on: bool,
@@ -160,7 +160,7 @@ impl ClusterSupervisor {
         let (version, heard, hearing) = (None, Heard::default(), Hearing::default());
         let status =
             SourceStatus { name, feed, synced: false, state, since, version, heard, hearing };
-        memory.sources.push(Child { address, status });
+        memory.sources.push(SupervisedSource { address, status });
         let theirs =
             feeds.iter().filter(|(other, _)| *other == feed).map(|(_, subscriber)| *subscriber);
         for subscriber in theirs.chain((feed == Feed::Nodes).then_some(Subscriber::Nodes)) {
@@ -217,7 +217,7 @@ impl ClusterSupervisor {
 
     fn changed(&mut self, source: usize, mut objects: Vec<(ObjectKey, Option<Value>)>) {
         let memory = &mut *self.memory;
-        let Some(Child { status, .. }) = memory.sources.get(source) else { return };
+        let Some(SupervisedSource { status, .. }) = memory.sources.get(source) else { return };
         let (of, told_with) = (status.feed, status.feed.told_with());
         let always = Subscriber::of(told_with);
         let theirs = memory.held.iter_mut().filter(|((feed, subscriber), _)| {
@@ -403,7 +403,7 @@ impl SourceState {
 impl Behaviour for ClusterSupervisor {
     type Msg = ClusterMsg;
     type Answer = ClusterAnswer;
-    type Observed = Observed;
+    type Observed = SourcesStatus;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
         if self.memory.sources.is_empty() {
@@ -455,10 +455,10 @@ impl Behaviour for ClusterSupervisor {
         self.advance(cx);
     }
 
-    fn observe(&self) -> Observed {
+    fn observe(&self) -> SourcesStatus {
         let memory = &*self.memory;
         let begun = |of| memory.held.iter().any(|((feed, _), held)| *feed == of && held.begun);
-        Observed {
+        SourcesStatus {
             sources: memory
                 .sources
                 .iter()

@@ -4,7 +4,7 @@ use std::mem;
 
 /// Why all is listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Listing {
+pub(super) enum ListReason {
     #[default]
     Anew,
     /// It failed before: the first page tells whether the server is the one that it was.
@@ -13,7 +13,7 @@ pub(super) enum Listing {
     AfterSilence,
 }
 
-impl Listing {
+impl ListReason {
     /// Whether the list was to tell if the server is the one that it was. It goes on as any other.
     pub(super) fn end_check(&mut self) -> bool {
         let checks = *self == Self::Checking;

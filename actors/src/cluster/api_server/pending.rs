@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::actor::ClusterPeers;
 use crate::{
     cluster::{
-        addresses::AddressesMsg, allocator::AllocatorMsg, nodes::NodesMsg, publish::PublisherMsg,
-        subscriber::Subscriber,
+        addresses::AddressesMsg, allocator::AllocatorMsg, publish::PublisherMsg,
+        remote_nodes::RemoteNodesMsg, subscriber::Subscriber,
     },
     endpoints::workloads::WorkloadsMsg,
     host::{Message, Ref},
@@ -21,7 +21,7 @@ use crate::{
 
 /// What was not handed on yet, in order.
 pub(super) struct PendingNews {
-    news: News,
+    news: SubscriberNews,
     /// Whether it may be handed on: whoever gets it takes the first for all there is.
     pub(super) released: bool,
     /// Whether the first was handed on, which may hold nothing.
@@ -34,7 +34,7 @@ pub(super) struct PendingNews {
 }
 
 /// The same as each one takes it.
-enum News {
+enum SubscriberNews {
     /// Each object is a source of its own to who reads manifests.
     Manifests(Vec<Manifest>),
     /// To the others, also whether there can be such objects at all, and whether that was said.
@@ -46,15 +46,15 @@ enum News {
 impl PendingNews {
     pub(super) fn new(subscriber: Subscriber) -> Self {
         let news = match subscriber {
-            Subscriber::Policies | Subscriber::Workloads => News::Manifests(Vec::new()),
+            Subscriber::Policies | Subscriber::Workloads => SubscriberNews::Manifests(Vec::new()),
             Subscriber::Publisher
             | Subscriber::Allocator
             | Subscriber::Addresses
             | Subscriber::Nodes
             | Subscriber::Host => {
-                News::Objects { objects: Vec::new(), defined: false, said: false }
+                SubscriberNews::Objects { objects: Vec::new(), defined: false, said: false }
             }
-            Subscriber::Services => News::OfServices(Vec::new()),
+            Subscriber::Services => SubscriberNews::OfServices(Vec::new()),
         };
         let naming = BTreeSet::new();
         Self { news, released: false, begun: false, naming, services_known: false }
@@ -63,7 +63,7 @@ impl PendingNews {
     /// Adds objects of a source.
     pub(super) fn add(&mut self, name: &'static str, added: Vec<(ObjectKey, Option<Value>)>) {
         match &mut self.news {
-            News::Manifests(manifests) => {
+            SubscriberNews::Manifests(manifests) => {
                 for (key, value) in added {
                     let source = format!("{name}/{key}");
                     if !value.as_ref().is_some_and(names_services) {
@@ -77,8 +77,8 @@ impl PendingNews {
                     manifests.push(Manifest { source, objects: Ok(Vec::from_iter(value)) });
                 }
             }
-            News::Objects { objects, .. } => objects.extend(added),
-            News::OfServices(objects) => {
+            SubscriberNews::Objects { objects, .. } => objects.extend(added),
+            SubscriberNews::OfServices(objects) => {
                 objects.extend(added.into_iter().map(|(key, value)| (name, key, value)));
             }
         }
@@ -91,7 +91,7 @@ impl PendingNews {
 
     /// All objects of its source are here, or there can be none: this waits for no other source.
     pub(super) fn synced(&mut self, is_defined: bool) {
-        if let News::Objects { defined, said, .. } = &mut self.news {
+        if let SubscriberNews::Objects { defined, said, .. } = &mut self.news {
             self.released = true;
             *said &= *defined == is_defined;
             *defined = is_defined;
@@ -100,7 +100,7 @@ impl PendingNews {
 
     /// Whether all that there is was handed on once.
     pub(super) fn has_told(&self) -> bool {
-        self.begun && !matches!(self.news, News::Objects { defined: false, .. })
+        self.begun && !matches!(self.news, SubscriberNews::Objects { defined: false, .. })
     }
 
     /// Hands on what may be; whether a full mailbox wants it later.
@@ -117,7 +117,7 @@ impl PendingNews {
         let nothing = self.begun && self.news.is_nothing();
         let refused = !nothing && self.news.hand_on(feed, subscriber, peers);
         self.begun |= !refused;
-        if let News::Manifests(manifests) = &mut self.news {
+        if let SubscriberNews::Manifests(manifests) = &mut self.news {
             manifests.extend(waiting);
         }
         refused
@@ -126,7 +126,7 @@ impl PendingNews {
     /// Takes out the policies that wait for services. What was of them before stays in force.
     fn put_aside(&mut self) -> Vec<Manifest> {
         match &mut self.news {
-            News::Manifests(manifests) if !self.services_known => {
+            SubscriberNews::Manifests(manifests) if !self.services_known => {
                 manifests.extract_if(.., |it| self.naming.contains(&it.source)).collect()
             }
             _ => Vec::new(),
@@ -144,7 +144,7 @@ fn names_services(object: &Value) -> bool {
     rules.any(|rule| rule.get("toServices").is_some())
 }
 
-impl News {
+impl SubscriberNews {
     fn is_nothing(&self) -> bool {
         match self {
             Self::Manifests(manifests) => manifests.is_empty(),
@@ -222,8 +222,8 @@ fn tell_objects(
         },
         Subscriber::Nodes => {
             let nodes = peers.nodes.as_ref()?;
-            match refused(nodes, NodesMsg::Objects { feed, objects, defined })? {
-                NodesMsg::Objects { objects, .. } => Some(objects),
+            match refused(nodes, RemoteNodesMsg::Objects { feed, objects, defined })? {
+                RemoteNodesMsg::Objects { objects, .. } => Some(objects),
                 _ => None,
             }
         }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{
     ClusterMsg, Heard, SourceMsg, SourceState,
     answers::SourceAnswer,
-    listing::Listing,
+    listing::ListReason,
     reported_versions::{Delta, ReportedVersions, marks},
     version::{number, went_back},
 };
@@ -60,7 +60,7 @@ pub(super) struct Source {
     /// Counts what the server said.
     words: u64,
     silence: Option<TimerId>,
-    listing: Listing,
+    listing: ListReason,
     stalled: bool,
     /// Who waits until all is told.
     waiting: Vec<Reply<()>>,
@@ -120,7 +120,7 @@ impl Source {
             opened: Time::default(),
             words: 0,
             silence: None,
-            listing: Listing::default(),
+            listing: ListReason::default(),
             stalled: false,
             waiting: Vec::new(),
             began: Time::default(),
@@ -250,7 +250,7 @@ impl Source {
     fn resume(&mut self, cx: &mut Cx<'_, Self>) {
         self.listing.end_check();
         if self.version.is_some() && !mutated(Mutant::OtherSideTrusted) {
-            self.listing = Listing::Checking;
+            self.listing = ListReason::Checking;
             self.list(cx, None);
         } else {
             self.open(cx);
@@ -350,7 +350,7 @@ impl Source {
         self.version = None;
         // Who lists or rests does so anyway.
         if self.watch.is_some() {
-            self.listing = Listing::AfterSilence;
+            self.listing = ListReason::AfterSilence;
             self.list(cx, None);
         }
     }

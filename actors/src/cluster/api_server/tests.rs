@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{ClusterMsg, SourceState};
 use crate::{
-    endpoints::endpoint::{CreateError, State},
+    endpoints::endpoint::{CreateError, EndpointState},
     model::{EndpointId, PolicyRows},
     ports::ClusterError,
     testing::{MemoryCluster, World, allow_from, pod, spec},
@@ -280,6 +280,6 @@ fn who_follows_the_cluster_may_crash() {
             assert_ne!(policy_of_web(&world), before, "{victim}");
         }
     }
-    assert_eq!(world.get(EndpointId(1)).state, State::Ready);
+    assert_eq!(world.get(EndpointId(1)).state, EndpointState::Ready);
     world.audit();
 }

@@ -12,12 +12,13 @@ use serde::Serialize;
 
 use super::{
     answers::MeshAnswer,
+    messages::MeshMsg,
     remote::{RemoteCluster, RemoteMsg, RemotePeers, dismiss},
     view::RemoteView,
 };
 use crate::{
-    cluster::{addresses::AddressesMsg, nodes::NodesMsg, origins::ConfigError},
-    host::{Behaviour, Cx, Lane, Lent, Message, Ref, Reply, Retry, Survives, gather},
+    cluster::{addresses::AddressesMsg, origins::ConfigError, remote_nodes::RemoteNodesMsg},
+    host::{Behaviour, Cx, Lent, Ref, Reply, Retry, Survives, gather},
     model::ClusterId,
     ports::{RemoteClusters, Way},
     services::service_cache::ServicesMsg,
@@ -30,34 +31,6 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Longest name of a cluster, as Cilium has it.
 const NAME_MAX: usize = 32;
 
-/// What the supervisor of other clusters can be told.
-pub enum MeshMsg {
-    /// A cluster says that this is its number.
-    Claim {
-        /// The cluster.
-        cluster: Arc<str>,
-        /// Its number.
-        id: ClusterId,
-        /// Whether it can be.
-        reply: Reply<Result<(), ConfigError>>,
-    },
-    /// Show how each of them stands.
-    Show(Reply<Vec<RemoteView>>),
-}
-
-impl Message for MeshMsg {
-    fn kind(&self) -> &'static str {
-        match self {
-            Self::Claim { .. } => "Claim",
-            Self::Show(_) => "Show",
-        }
-    }
-
-    fn lane(&self) -> Lane {
-        Lane::Request
-    }
-}
-
 /// Whom the supervisor talks to.
 #[derive(Clone)]
 pub struct MeshPeers {
@@ -66,7 +39,7 @@ pub struct MeshPeers {
     /// The owner of addresses.
     pub addresses: Ref<AddressesMsg>,
     /// The owner of nodes.
-    pub nodes: Ref<NodesMsg>,
+    pub nodes: Ref<RemoteNodesMsg>,
     /// The owner of services.
     pub services: Ref<ServicesMsg>,
 }
@@ -89,7 +62,7 @@ type Ways = BTreeMap<Arc<str>, Way>;
 #[derive(Default)]
 struct MeshState {
     following: bool,
-    clusters: BTreeMap<Arc<str>, Child>,
+    clusters: BTreeMap<Arc<str>, SupervisedCluster>,
     ids: BTreeMap<ClusterId, Arc<str>>,
     /// Clusters that are not configured any more, and may not have heard it.
     leaving: Vec<Ref<RemoteMsg>>,
@@ -97,7 +70,7 @@ struct MeshState {
     news: Option<Ways>,
 }
 
-struct Child {
+struct SupervisedCluster {
     address: Ref<RemoteMsg>,
     version: u64,
 }
@@ -113,7 +86,7 @@ pub struct Mesh {
 
 /// What it shows of itself.
 #[derive(Debug, Serialize)]
-pub struct Observed {
+pub struct MeshStatus {
     clusters: BTreeMap<Arc<str>, Option<ClusterId>>,
 }
 
@@ -191,7 +164,7 @@ impl Mesh {
         let names: BTreeSet<_> = ways.keys().cloned().collect();
         let MeshPeers { addresses, nodes, services, .. } = &self.peers;
         addresses.tell(AddressesMsg::Clusters(names.clone())).is_ok()
-            && nodes.tell(NodesMsg::Clusters(names.clone())).is_ok()
+            && nodes.tell(RemoteNodesMsg::Clusters(names.clone())).is_ok()
             && services.tell(ServicesMsg::Clusters(names)).is_ok()
     }
 
@@ -214,7 +187,7 @@ impl Mesh {
         all_know
     }
 
-    fn spawn(&self, cx: &Cx<'_, Self>, name: &Arc<str>, way: Way) -> Child {
+    fn spawn(&self, cx: &Cx<'_, Self>, name: &Arc<str>, way: Way) -> SupervisedCluster {
         let version = way.version;
         let peers = RemotePeers {
             mesh: cx.me().clone(),
@@ -224,7 +197,7 @@ impl Mesh {
         };
         let remote = RemoteCluster::factory(peers, Arc::clone(name), way, self.settings.seed);
         let address = cx.host().spawn(format!("clustermesh {name}"), CAPACITY, remote);
-        Child { address, version }
+        SupervisedCluster { address, version }
     }
 
     fn claim(&mut self, cluster: &Arc<str>, id: ClusterId) -> Result<(), ConfigError> {
@@ -260,7 +233,7 @@ fn is_name(name: &str) -> bool {
 impl Behaviour for Mesh {
     type Msg = MeshMsg;
     type Answer = MeshAnswer;
-    type Observed = Observed;
+    type Observed = MeshStatus;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
         self.follow(cx);
@@ -283,11 +256,11 @@ impl Behaviour for Mesh {
         self.go_on(cx);
     }
 
-    fn observe(&self) -> Observed {
+    fn observe(&self) -> MeshStatus {
         let memory = &*self.memory;
         let id = |name| memory.ids.iter().find(|(_, other)| *other == name).map(|(id, _)| *id);
         let clusters = memory.clusters.keys().map(|name| (Arc::clone(name), id(name))).collect();
-        Observed { clusters }
+        MeshStatus { clusters }
     }
 }
 

@@ -20,8 +20,10 @@ use crate::{
     cluster::{
         addresses::AddressesMsg,
         kvstore::{Followed, Update, WatcherMsg},
-        nodes::NodesMsg,
-        origins::{CLUSTER_CONFIG, ClusterConfig, ConfigError, Origin, RemoteKind, Reported},
+        origins::{
+            CLUSTER_CONFIG, ClusterConfig, ClusterOrigin, ConfigError, RemoteKind, Reported,
+        },
+        remote_nodes::RemoteNodesMsg,
     },
     host::{
         AskError, Behaviour, Cx, Full, Lane, Lent, Message, Ref, Reply, Retry, Survives, gather,
@@ -44,7 +46,7 @@ pub(super) enum RemoteMsg {
     /// What it says of itself by the way of that number.
     Config(u64, Update),
     /// What its store says of services.
-    Services(Rc<Origin>, Update),
+    Services(Rc<ClusterOrigin>, Update),
     /// It is not configured any more.
     Stop,
     /// Show how it stands.
@@ -73,7 +75,7 @@ impl Message for RemoteMsg {
 pub(super) struct RemotePeers {
     pub(super) mesh: Ref<MeshMsg>,
     pub(super) addresses: Ref<AddressesMsg>,
-    pub(super) nodes: Ref<NodesMsg>,
+    pub(super) nodes: Ref<RemoteNodesMsg>,
     pub(super) services: Ref<ServicesMsg>,
 }
 
@@ -113,7 +115,7 @@ pub(super) struct RemoteCluster {
 
 /// What it shows of itself.
 #[derive(Debug, Serialize)]
-pub(super) struct Observed {
+pub(super) struct RemoteClusterStatus {
     generation: u64,
     config: Option<ClusterConfig>,
     problem: Option<String>,
@@ -275,7 +277,7 @@ impl RemoteCluster {
         memory.generation += 1;
         let generation = memory.generation;
         // Its own keys are followed as before.
-        let origin = Rc::new(Origin::new(&self.cluster, &config, generation));
+        let origin = Rc::new(ClusterOrigin::new(&self.cluster, &config, generation));
         let RemotePeers { addresses, nodes, .. } = &self.peers;
         for kind in RemoteKind::ALL {
             let followed = Followed::new(&memory.way.store, origin.prefix(kind));
@@ -295,7 +297,7 @@ impl RemoteCluster {
                     })
                 }
                 RemoteKind::Nodes => followed.tell(host, name, seed, nodes, move |update| {
-                    NodesMsg::Cluster(Rc::clone(&origin), update)
+                    RemoteNodesMsg::Cluster(Rc::clone(&origin), update)
                 }),
                 RemoteKind::Services => followed.tell(host, name, seed, me, move |update| {
                     RemoteMsg::Services(Rc::clone(&origin), update)
@@ -306,7 +308,7 @@ impl RemoteCluster {
         memory.config = Some(config);
     }
 
-    fn services(&mut self, cx: &mut Cx<'_, Self>, origin: &Origin, update: Update) {
+    fn services(&mut self, cx: &mut Cx<'_, Self>, origin: &ClusterOrigin, update: Update) {
         let memory = &mut *self.memory;
         let RemoteClusterState { services, untold: (changes, listed), .. } = memory;
         if !services.heeds(origin.generation) {
@@ -390,7 +392,7 @@ pub(super) fn dismiss<M: Message>(them: &mut Vec<Ref<M>>, stop: impl Fn() -> M) 
 impl Behaviour for RemoteCluster {
     type Msg = RemoteMsg;
     type Answer = RemoteAnswer;
-    type Observed = Observed;
+    type Observed = RemoteClusterStatus;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
         if self.memory.over {
@@ -446,10 +448,10 @@ impl Behaviour for RemoteCluster {
         }
     }
 
-    fn observe(&self) -> Observed {
+    fn observe(&self) -> RemoteClusterStatus {
         let memory = &*self.memory;
         let services = memory.services.iter();
-        Observed {
+        RemoteClusterStatus {
             generation: memory.generation,
             config: memory.config.clone(),
             problem: memory.problem.as_ref().map(ToString::to_string),

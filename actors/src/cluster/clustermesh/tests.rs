@@ -12,7 +12,7 @@ use crate::{
         sharing::tests::store::fixture::{fixture, make, mapped, peers},
     },
     model::ClusterId,
-    testing::{MemoryClusters, MemoryKvStore, World, allow_from},
+    testing::{MemoryKvStore, MemoryRemoteClusters, World, allow_from},
 };
 
 /// Number of an identity that cluster `b` hands out.
@@ -22,13 +22,13 @@ const CLIENT: u32 = 2 << 16 | 300;
 struct Region {
     world: World,
     own: MemoryKvStore,
-    clusters: MemoryClusters,
+    clusters: MemoryRemoteClusters,
 }
 
 impl Region {
     fn new() -> Self {
         let (mut world, own) = fixture();
-        let clusters = MemoryClusters::default();
+        let clusters = MemoryRemoteClusters::default();
         world.clusters = Some(clusters.clone());
         (world.settings.kvstore.cluster_id, world.settings.kvstore.meshed) = (ClusterId(1), true);
         let clients = json!({ "fromEndpoints": [{ "matchLabels": {

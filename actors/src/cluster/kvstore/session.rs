@@ -40,7 +40,7 @@ const BEAT_EVERY: Duration = Duration::from_secs(15);
 /// How a write went.
 type Committed = Result<Result<bool, KvError>, AskError>;
 
-struct Claim {
+struct LeasedTransaction {
     transaction: Transaction,
     leased: Vec<Pair>,
     reply: Reply<Result<bool, KvError>>,
@@ -68,7 +68,7 @@ pub struct Session {
     /// The same when it was last asked for a majority's word.
     asked: Option<StoreHeader>,
     hearing: Hearing,
-    claims: Vec<Claim>,
+    claims: Vec<LeasedTransaction>,
     next_beat: Option<TimerId>,
     beating: bool,
     quorum_errors: u32,
@@ -158,8 +158,8 @@ impl Session {
         }
     }
 
-    fn claim(&mut self, cx: &mut Cx<'_, Self>, lease: LeaseId, claim: Claim) {
-        let Claim { mut transaction, leased, reply } = claim;
+    fn claim(&mut self, cx: &mut Cx<'_, Self>, lease: LeaseId, claim: LeasedTransaction) {
+        let LeasedTransaction { mut transaction, leased, reply } = claim;
         if reply.is_closed() {
             return;
         }
@@ -440,7 +440,7 @@ impl Behaviour for Session {
                 }
             }
             SessionMsg::Claim { transaction, leased, reply } => {
-                self.claims.push(Claim { transaction, leased, reply });
+                self.claims.push(LeasedTransaction { transaction, leased, reply });
             }
             SessionMsg::Removed(key) => self.lack(key),
             SessionMsg::Show(reply) => reply.send(self.view()),

@@ -31,8 +31,8 @@ use crate::{
     host::{AskError, Behaviour, Cx, Lent, Message, Ref, Reply, TimerId},
     mutants::{Mutant, mutated},
     ports::{
-        Change, KvError, KvStore, Listing, Pair, Place, Revision, StoreHeader, WATCH_ALIVE_EVERY,
-        Watch, WatchEvent,
+        Change, KvError, KvStore, ListPosition, Listing, Pair, Revision, StoreHeader,
+        WATCH_ALIVE_EVERY, Watch, WatchEvent,
     },
 };
 
@@ -192,7 +192,7 @@ impl<M: Message> Watcher<M> {
         self.pause(cx, error);
     }
 
-    fn list(&mut self, cx: &mut Cx<'_, Self>, from: Option<Place>) {
+    fn list(&mut self, cx: &mut Cx<'_, Self>, from: Option<ListPosition>) {
         let (why, number) = (format!("a list of {}", self.prefix), self.begun);
         let then = move |answer| WatcherAnswer::Listed(number, answer);
         let reply = cx.expect("kvstore", LIST_PATIENCE, why, then);

@@ -49,7 +49,7 @@ pub enum ConfigError {
 }
 
 #[derive(Deserialize)]
-struct Said {
+struct StoredClusterConfig {
     id: u32,
     #[serde(default)]
     capabilities: Capabilities,
@@ -66,7 +66,7 @@ struct Capabilities {
 impl ClusterConfig {
     pub(crate) fn read(pair: &Pair) -> Result<Self, ConfigError> {
         let bad = |cause: String| ConfigError::Value { key: pair.key.clone(), cause };
-        let said: Said =
+        let said: StoredClusterConfig =
             serde_json::from_slice(&pair.value).map_err(|error| bad(error.to_string()))?;
         let Capabilities { synced_canaries, max_connected_clusters: most, cached } =
             said.capabilities;

@@ -48,7 +48,7 @@ impl RemoteKind {
 
 /// Which cluster says something, and where in its store that stands.
 #[derive(Debug)]
-pub struct Origin {
+pub struct ClusterOrigin {
     /// Its name.
     pub cluster: Arc<str>,
     /// Its number.
@@ -65,7 +65,7 @@ pub struct Origin {
     pub services: String,
 }
 
-impl Origin {
+impl ClusterOrigin {
     pub(crate) fn new(cluster: &Arc<str>, config: &ClusterConfig, generation: u64) -> Self {
         // A cache holds what is another cluster's, each below its name.
         let cached = |kind: RemoteKind| format!("cilium/cache/{}/v1/{cluster}/", kind.segment());

@@ -15,8 +15,8 @@ use super::{
     PublishSettings, PublisherMsg, Unpublished,
     answers::PublisherAnswer,
     item::Item,
-    known::Known,
-    messages::{Attempt, Outcome},
+    known::PublishSources,
+    messages::{PublishResult, WriteAttempt},
     node::DesiredNodeObject,
 };
 use crate::{
@@ -57,7 +57,7 @@ pub struct Publisher {
     /// Outlive a crash: they change.
     settings: Lent<PublishSettings>,
     /// Outlives a crash: it is told only once.
-    memory: Lent<Known>,
+    memory: Lent<PublishSources>,
     /// What is to be looked at.
     due: BTreeSet<Item>,
     /// Writes under way, and whether to look at it once more when they have ended.
@@ -98,7 +98,7 @@ impl Publisher {
     ) -> impl FnMut() -> Self + 'static {
         let seed = settings.seed;
         let settings = Survives::new(settings);
-        let memory = Survives::new(Known::default());
+        let memory = Survives::new(PublishSources::default());
         move || Self {
             peers: peers(),
             server: Backoff::new(seed, "publisher"),
@@ -176,7 +176,7 @@ impl Publisher {
         let verb = desired.verb;
         let (resource, key) = item.place(&self.settings.node_name);
         let attempt =
-            Attempt { item: item.clone(), mark, removes: matches!(verb, Verb::Delete { .. }) };
+            WriteAttempt { item: item.clone(), mark, removes: matches!(verb, Verb::Delete { .. }) };
         let why = format!("{item} to be written");
         let then = move |answer| PublisherAnswer::Written(attempt, answer);
         let reply = cx.expect("cluster", WRITE_PATIENCE, why, then);
@@ -184,8 +184,8 @@ impl Publisher {
         self.peers.cluster.write(ObjectWrite { resource, key, verb }, reply);
     }
 
-    fn written(&mut self, cx: &mut Cx<'_, Self>, attempt: Attempt, outcome: Outcome) {
-        let Attempt { item, mark, removes } = attempt;
+    fn written(&mut self, cx: &mut Cx<'_, Self>, attempt: WriteAttempt, outcome: PublishResult) {
+        let WriteAttempt { item, mark, removes } = attempt;
         if self.writing.remove(&item) == Some(true) {
             self.due.insert(item.clone());
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     item::Item,
-    messages::{Attempt, Outcome},
+    messages::{PublishResult, WriteAttempt},
 };
 use crate::{
     endpoints::endpoint::EndpointView,
@@ -18,7 +18,7 @@ pub enum PublisherAnswer {
     /// All endpoints of this node.
     All(Result<Vec<Arc<EndpointView>>, AskError>),
     /// A write has ended.
-    Written(Attempt, Outcome),
+    Written(WriteAttempt, PublishResult),
     /// The server was left alone long enough.
     Rested,
     /// What failed may be tried again.

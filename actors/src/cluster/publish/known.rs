@@ -14,7 +14,7 @@ use super::{
     node::{self, DesiredNodeObject},
 };
 use crate::{
-    endpoints::endpoint::{EndpointSpec, EndpointView, State},
+    endpoints::endpoint::{EndpointSpec, EndpointState, EndpointView},
     model::{EndpointId, Feed},
     node::local_node::{IpamMode, PodCidrs},
     ports::ObjectKey,
@@ -22,7 +22,7 @@ use crate::{
 
 /// All that the publisher knows.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct PublishSources {
     /// Kinds of which all objects are known, and whether there can be such objects.
     feeds: BTreeMap<Feed, bool>,
     node: Option<Value>,
@@ -30,7 +30,7 @@ pub(super) struct Known {
     /// CiliumEndpoints of all nodes; of those that are others' little is kept.
     cilium_endpoints: BTreeMap<ObjectKey, Value>,
     /// Endpoints of this node that have a pod, and how they were in force last.
-    own: BTreeMap<EndpointId, Own>,
+    own: BTreeMap<EndpointId, OwnEndpoint>,
     /// Which of them is the pod's: the one that came last.
     pods: BTreeMap<ObjectKey, EndpointId>,
     /// Whether restored endpoints and the node are programmed.
@@ -41,14 +41,14 @@ pub(super) struct Known {
     pub(super) reported: BTreeMap<Item, u64>,
 }
 
-struct Own {
+struct OwnEndpoint {
     pod: ObjectKey,
     in_force: Option<Arc<EndpointView>>,
     /// UID of the pod.
     uid: String,
 }
 
-impl Known {
+impl PublishSources {
     /// What the cluster says; what is to be looked at by that.
     pub(super) fn objects(
         &mut self,
@@ -104,7 +104,10 @@ impl Known {
     /// An endpoint of this node is so now.
     pub(super) fn endpoint(&mut self, view: Arc<EndpointView>) -> Option<Item> {
         let spec = &view.spec;
-        if matches!(view.state, State::Disconnecting | State::Disconnected | State::Invalid) {
+        if matches!(
+            view.state,
+            EndpointState::Disconnecting | EndpointState::Disconnected | EndpointState::Invalid
+        ) {
             return self.gone(view.id);
         }
         if spec.namespace.is_empty() || spec.pod_name.is_empty() || spec.pod_uid.is_empty() {
@@ -116,8 +119,8 @@ impl Known {
         }
         let own = self.own.entry(view.id);
         let uid = spec.pod_uid.clone();
-        let own = own.or_insert_with(|| Own { pod: pod.clone(), uid, in_force: None });
-        if view.state == State::Ready {
+        let own = own.or_insert_with(|| OwnEndpoint { pod: pod.clone(), uid, in_force: None });
+        if view.state == EndpointState::Ready {
             own.in_force = Some(view);
         }
         Some(Item::Endpoint(pod))

@@ -25,7 +25,7 @@ pub struct Unpublished {
 
 /// A write under way.
 #[derive(Clone, Debug)]
-pub struct Attempt {
+pub struct WriteAttempt {
     pub(super) item: Item,
     /// Stands for what is desired and what was there.
     pub(super) mark: u64,
@@ -34,7 +34,7 @@ pub struct Attempt {
 }
 
 /// How a write ended.
-pub(super) type Outcome = Result<Result<(), ClusterError>, AskError>;
+pub(super) type PublishResult = Result<Result<(), ClusterError>, AskError>;
 
 /// What the publisher can be told.
 pub enum PublisherMsg {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{InNode, PublishSettings, PublisherMsg, Unpublished};
 use crate::{
-    endpoints::supervisor::Target,
+    endpoints::supervisor::EndpointReference,
     model::{Addresses, EndpointId},
     node::local_node::IpamMode,
     ports::{ClusterError, Verb},
@@ -267,7 +267,7 @@ fn endpoints_come_and_go_with_their_pods_and_are_told_from_others() {
     world.settle();
     assert_eq!(owner("pod-2").as_deref(), Some("uid-2"));
 
-    world.delete(Target::Id(EndpointId(1))).unwrap();
+    world.delete(EndpointReference::Id(EndpointId(1))).unwrap();
     world.settle();
     assert_eq!((owner("pod-1"), owner("elsewhere").is_some()), (None, true));
 }
@@ -419,7 +419,7 @@ fn the_publisher_may_crash() {
     let cell = host.cells().into_iter().find(|cell| &*cell.name == "publisher").unwrap();
     host.poison(cell.id);
     cluster.take_writes();
-    world.delete(Target::Id(EndpointId(1))).unwrap();
+    world.delete(EndpointReference::Id(EndpointId(1))).unwrap();
     world.advance(MINUTE);
     assert!(cep(&cluster, "pod-1").is_none() && cep(&cluster, "pod-2").is_some());
     let writes = cluster.take_writes();

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::{
     cluster::{
-        addresses::{AddressesMsg, AddressesPeers, Inherited},
+        addresses::{AddressesMsg, AddressesPeers, InheritedAddresses},
         allocator::{Allocator, AllocatorMsg, ObjectIdentities},
         api_server::ClusterMsg,
         kvstore::KvSettings,
@@ -36,7 +36,7 @@ impl CrdActors {
         follower: Ref<ClusterMsg>,
         settings: &KvSettings,
         peers: &AddressesPeers,
-        inherited: Inherited,
+        inherited: InheritedAddresses,
     ) -> Self {
         let (cluster, id) = (Rc::clone(cluster), settings.cluster_id);
         let listed = follower.outlet(|reply| ClusterMsg::AwaitSync(Feed::CiliumIdentities, reply));

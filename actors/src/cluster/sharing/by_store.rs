@@ -8,10 +8,10 @@ use crate::cluster::{
 };
 use crate::{
     cluster::{
-        addresses::{AddressesMsg, AddressesPeers, Inherited},
+        addresses::{AddressesMsg, AddressesPeers, InheritedAddresses},
         allocator::{Allocator, AllocatorMsg},
         kvstore::NODES,
-        nodes::NodesMsg,
+        remote_nodes::RemoteNodesMsg,
     },
     host::{Host, Late, Ref},
     ports::KvStore,
@@ -41,8 +41,8 @@ impl KvActors {
         store: &Rc<dyn KvStore>,
         settings: KvSettings,
         peers: AddressesPeers,
-        inherited: Inherited,
-        nodes: &Ref<NodesMsg>,
+        inherited: InheritedAddresses,
+        nodes: &Ref<RemoteNodesMsg>,
     ) -> Self {
         let settings = Rc::new(settings);
         let seed = |nth: u64| settings.seed.wrapping_add(nth);
@@ -84,7 +84,7 @@ impl KvActors {
                 &addresses,
                 AddressesMsg::Update,
             ),
-            follow(&nodes_prefix).tell(host, name("nodes"), seed(4), nodes, NodesMsg::Update),
+            follow(&nodes_prefix).tell(host, name("nodes"), seed(4), nodes, RemoteNodesMsg::Update),
         ];
         late.set(watchers[0].clone());
         Self { session, allocator, addresses, watchers }

@@ -1,11 +1,11 @@
-//! The actor that gives each free permit to the next in line. `line` has the order, `permits` the
+//! The actor that gives each free permit to the next in line. `queue` has the order, `permits` the
 //! count.
 
 use super::{
     BuildQueueMsg, Queued,
     answers::BuildQueueAnswer,
-    line::Line,
     permits::{OVERDUE, Permits},
+    queue::PermitQueue,
 };
 use crate::host::{Behaviour, Cx, Retry};
 
@@ -14,7 +14,7 @@ use crate::host::{Behaviour, Cx, Retry};
 /// Give its mailbox room for every endpoint: all may ask at once.
 pub struct BuildQueue {
     permits: Permits,
-    line: Line,
+    queue: PermitQueue,
     /// When it is looked whether somebody builds for too long.
     looks: Retry,
 }
@@ -23,18 +23,22 @@ impl BuildQueue {
     /// Makes each life of a queue with so many permits, at least one.
     pub fn factory(permits: usize) -> impl FnMut() -> Self + 'static {
         let permits = Permits::new(permits.max(1));
-        move || Self { permits: permits.clone(), line: Line::default(), looks: Retry::default() }
+        move || Self {
+            permits: permits.clone(),
+            queue: PermitQueue::default(),
+            looks: Retry::default(),
+        }
     }
 
     fn serve(&mut self, cx: &mut Cx<'_, Self>) {
         let now = cx.now();
         while self.permits.available(now) {
-            let Some((endpoint, reply)) = self.line.next() else { return };
+            let Some((endpoint, reply)) = self.queue.next() else { return };
             if let Some(permit) = self.permits.take(endpoint, cx.home(), now) {
                 reply.send(permit);
             }
         }
-        if self.line.waiting().next().is_some() {
+        if self.queue.waiting().next().is_some() {
             self.looks.pause_once(cx, OVERDUE, BuildQueueAnswer::Overdue);
         }
     }
@@ -43,7 +47,7 @@ impl BuildQueue {
         Queued {
             permits: self.permits.total(),
             building: self.permits.holders(),
-            waiting: self.line.waiting().collect(),
+            waiting: self.queue.waiting().collect(),
         }
     }
 }
@@ -56,7 +60,7 @@ impl Behaviour for BuildQueue {
     fn handle(&mut self, msg: BuildQueueMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             BuildQueueMsg::Acquire { endpoint, class, reply } => {
-                self.line.join(endpoint, class, reply);
+                self.queue.join(endpoint, class, reply);
             }
             BuildQueueMsg::Show(reply) => reply.send(self.show()),
         }

@@ -7,17 +7,17 @@ use ipnet::IpNet;
 use serde::Serialize;
 
 use super::{
-    EndpointMsg, EndpointSpec, Peers, Realised, State,
+    EndpointMsg, EndpointPeers, EndpointSpec, EndpointState, Realised,
     answers::EndpointAnswer,
-    build::{PendingRequests, Target, Trigger},
+    build::{PendingRequests, TargetPolicy, Trigger},
     datapath::Datapath,
     identity::Naming,
     journal::Journal,
-    known::Known,
-    lost::Interface,
-    messages::Waiting,
-    phase::Phase,
-    record::{Lasting, Record},
+    lost::InterfaceWatch,
+    messages::BuiltReply,
+    phase::EndpointPhase,
+    realised::RealisedEndpoint,
+    record::{Lasting, StoredEndpoint},
     reference::IdentityReference,
     results::Results,
     view::EndpointView,
@@ -33,12 +33,12 @@ use crate::{
 ///
 /// A crash drops its fields in their order: whoever waits for one hears of it in that order.
 pub struct Endpoint {
-    pub(super) peers: Rc<Peers>,
+    pub(super) peers: Rc<EndpointPeers>,
     pub(super) lasting: Lent<Lasting>,
     pub(super) id: EndpointId,
-    pub(super) state: State,
+    pub(super) state: EndpointState,
     /// What its state file says, or is to say.
-    pub(super) record: Record,
+    pub(super) record: StoredEndpoint,
     /// Counts what was changed of it by others.
     pub(super) edition: u64,
     pub(super) naming: Naming,
@@ -49,10 +49,10 @@ pub struct Endpoint {
     pub(super) realised: Arc<Realised>,
     /// What the ipcache holds of it, as far as it said so.
     pub(super) mapped: Option<Vec<(IpNet, IpcacheEntry)>>,
-    pub(super) phase: Phase,
+    pub(super) phase: EndpointPhase,
     pub(super) desired: PendingRequests,
     pub(super) datapath: Datapath,
-    pub(super) interface: Interface,
+    pub(super) interface: InterfaceWatch,
     pub(super) results: Results,
     pub(super) journal: Journal,
     reborn: bool,
@@ -69,9 +69,9 @@ pub(super) struct PolicyHeard {
 
 /// What an endpoint shows of itself.
 #[derive(Debug, Serialize)]
-pub struct Observed {
+pub struct EndpointActorStatus {
     id: EndpointId,
-    state: State,
+    state: EndpointState,
     failing: bool,
     identity: IdentityId,
     policy_revision: u64,
@@ -84,17 +84,28 @@ pub struct Observed {
 
 impl Endpoint {
     /// Makes an actor for a new endpoint; call again after each crash.
-    pub fn maker(peers: Rc<Peers>, id: EndpointId, spec: EndpointSpec) -> impl FnMut() -> Self {
-        let record = Record::new(spec, peers.settings.options.clone());
+    pub fn maker(
+        peers: Rc<EndpointPeers>,
+        id: EndpointId,
+        spec: EndpointSpec,
+    ) -> impl FnMut() -> Self {
+        let record = StoredEndpoint::new(spec, peers.settings.options.clone());
         let lasting = Lasting { record, untidied: Vec::new(), deleted: false };
-        Self::lives(peers, id, lasting, State::WaitingForIdentity, Known::default(), Vec::new())
+        Self::lives(
+            peers,
+            id,
+            lasting,
+            EndpointState::WaitingForIdentity,
+            RealisedEndpoint::default(),
+            Vec::new(),
+        )
     }
 
     /// Makes an actor for a restored endpoint; call again after each crash.
-    pub fn restorer(peers: Rc<Peers>, mut from: RestoredEndpoint) -> impl FnMut() -> Self {
-        let known = Known::restored(&mut from);
+    pub fn restorer(peers: Rc<EndpointPeers>, mut from: RestoredEndpoint) -> impl FnMut() -> Self {
+        let known = RealisedEndpoint::restored(&mut from);
         let (custom, disabled) = from.user_labels;
-        let record = Record {
+        let record = StoredEndpoint {
             spec: Arc::new(from.spec),
             identity: from.identity,
             identity_labels: Arc::new(from.identity_labels),
@@ -105,21 +116,21 @@ impl Endpoint {
             unlabelled: from.unlabelled,
         };
         let lasting = Lasting { record, untidied: from.untidied, deleted: false };
-        Self::lives(peers, from.id, lasting, State::Restoring, known, from.carried)
+        Self::lives(peers, from.id, lasting, EndpointState::Restoring, known, from.carried)
     }
 
     /// Makes each life of an actor: the first in that state, knowing that of the kernel.
     fn lives(
-        peers: Rc<Peers>,
+        peers: Rc<EndpointPeers>,
         id: EndpointId,
         lasting: Lasting,
-        state: State,
-        known: Known,
+        state: EndpointState,
+        known: RealisedEndpoint,
         carried: Vec<IdentityReference>,
     ) -> impl FnMut() -> Self {
         let mut known = Some(known);
         // Whoever restores has told of all.
-        let restored = state == State::Restoring;
+        let restored = state == EndpointState::Restoring;
         let mut ports_known = restored.then(|| lasting.record.spec.named_ports.clone());
         let (lasting, references) = (Survives::new(lasting), Survives::new(carried));
         let mut state = Some(state);
@@ -131,7 +142,7 @@ impl Endpoint {
                 peers: Rc::clone(&peers),
                 lasting,
                 id,
-                state: first.unwrap_or(State::Restoring),
+                state: first.unwrap_or(EndpointState::Restoring),
                 record,
                 edition: 0,
                 naming: Naming {
@@ -144,10 +155,10 @@ impl Endpoint {
                 policy: PolicyHeard::default(),
                 realised: Arc::default(),
                 mapped: None,
-                phase: Phase::Idle,
+                phase: EndpointPhase::Idle,
                 desired: PendingRequests::default(),
                 datapath: Datapath { known: known.take(), ..Datapath::default() },
-                interface: Interface::default(),
+                interface: InterfaceWatch::default(),
                 results: Results::default(),
                 journal: Journal::default(),
                 reborn: first.is_none(),
@@ -159,7 +170,7 @@ impl Endpoint {
 impl Behaviour for Endpoint {
     type Msg = EndpointMsg;
     type Answer = EndpointAnswer;
-    type Observed = Observed;
+    type Observed = EndpointActorStatus;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
         self.journal.since = cx.now();
@@ -169,7 +180,7 @@ impl Behaviour for Endpoint {
         if self.reborn {
             self.note(cx, "Failed", "Endpoint actor crashed; restoring from what is known");
             self.build_from(cx, Trigger::restore());
-        } else if self.state == State::WaitingForIdentity {
+        } else if self.state == EndpointState::WaitingForIdentity {
             self.note(cx, "OK", "Endpoint creation");
         } else {
             self.note(cx, "OK", "Restoring endpoint from previous agent life");
@@ -217,7 +228,9 @@ impl Behaviour for Endpoint {
             EndpointAnswer::Identified(answer) => self.identified(cx, answer),
             EndpointAnswer::Learned(answer) => self.learned(cx, answer),
             EndpointAnswer::Saved(answer) => self.saved(cx, answer),
-            EndpointAnswer::Resolved(answer) => self.resolved(cx, answer.map(Target::Resolved)),
+            EndpointAnswer::Resolved(answer) => {
+                self.resolved(cx, answer.map(TargetPolicy::Resolved))
+            }
             EndpointAnswer::ResolvedOrRetained(answer) => self.resolved_or_kept(cx, answer),
             EndpointAnswer::PoliciesKnown(answer) => self.policies_known(cx, answer),
             EndpointAnswer::Permitted(answer) => self.permitted(cx, answer),
@@ -236,8 +249,8 @@ impl Behaviour for Endpoint {
         self.take_up_missed();
     }
 
-    fn observe(&self) -> Observed {
-        Observed {
+    fn observe(&self) -> EndpointActorStatus {
+        EndpointActorStatus {
             id: self.id,
             state: self.state,
             failing: self.results.outcome.is_failing(),
@@ -253,7 +266,7 @@ impl Behaviour for Endpoint {
 }
 
 /// Answers everyone who waited for a build.
-pub(super) fn answer_all(waiting: Vec<Waiting>, answer: &Result<Arc<EndpointView>, PatchError>) {
+pub(super) fn answer_all(waiting: Vec<BuiltReply>, answer: &Result<Arc<EndpointView>, PatchError>) {
     for reply in waiting {
         reply.send(answer.clone());
     }

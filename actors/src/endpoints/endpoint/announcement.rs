@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{EndpointSpec, State};
+use super::{EndpointSpec, EndpointState};
 use crate::model::{EndpointId, IdentityId};
 
 /// What other nodes are told of an endpoint: whose its addresses are.
@@ -11,7 +11,7 @@ pub struct Announcement {
     /// Its number.
     pub id: EndpointId,
     /// Where it stands.
-    pub state: State,
+    pub state: EndpointState,
     /// Its identity.
     pub identity: IdentityId,
     /// What it was made of.

@@ -10,7 +10,7 @@ use crate::{
     host::{AskError, Message, Reply},
     policy::{
         ipcache::IpcacheEntry,
-        rules::{EndpointPolicy, Inherited, Successors},
+        rules::{EndpointPolicy, InheritResult, Successors},
     },
     ports::{DiskError, KernelDone, KernelError, KernelOp},
 };
@@ -24,7 +24,7 @@ pub enum EndpointAnswer {
         /// Who is to be known.
         successors: Arc<Successors>,
         /// Where the answer goes.
-        reply: Reply<Inherited>,
+        reply: Reply<InheritResult>,
         /// What the kernel has.
         answer: Result<KernelDone, AskError>,
     },
@@ -33,7 +33,7 @@ pub enum EndpointAnswer {
         /// The steps that were asked for.
         submitted: Vec<KernelOp>,
         /// Where the answer goes.
-        reply: Reply<Inherited>,
+        reply: Reply<InheritResult>,
         /// Whether it is in force.
         answer: Result<KernelDone, AskError>,
     },

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{Endpoint, Lost, State, build::Trigger, known::Known};
+use super::{Endpoint, EndpointState, Lost, build::Trigger, realised::RealisedEndpoint};
 use crate::{
     endpoints::endpoint::Level,
     host::{Cx, Time},
     model::{
         PolicyKey, PolicyRows,
-        drift::{Found, Kind},
+        drift::{DriftByMap, DriftKind},
     },
     mutants::{Mutant, mutated},
     ports::{ConfigRow, EndpointRow, KernelSnapshot, OwnedRows, Probe},
@@ -29,11 +29,11 @@ impl Endpoint {
     ) {
         let at_rest = !self.datapath.busy && !self.datapath.settling && self.phase.is_idle();
         // What was done after the question may not show in the answer.
-        if !at_rest || self.state != State::Ready || self.datapath.worked_at >= asked {
+        if !at_rest || self.state != EndpointState::Ready || self.datapath.worked_at >= asked {
             return;
         }
         let Some(known) = &self.datapath.known else { return };
-        let mut seen = Known::seen(snapshot, rows, self.id, &self.record.spec);
+        let mut seen = RealisedEndpoint::seen(snapshot, rows, self.id, &self.record.spec);
         seen.record.is_right &= !known.record.is_right || self.is_recorded(snapshot);
         let link = snapshot.links.get(&self.record.spec.ifindex).cloned();
         let (attachment, routes) = (seen.attachment, seen.routes.clone());
@@ -76,9 +76,9 @@ impl Endpoint {
     }
 
     /// Notes which of its rows are not as it knew them.
-    pub(super) fn compare_rows(&mut self, seen: &Known, snapshot: &KernelSnapshot) {
+    pub(super) fn compare_rows(&mut self, seen: &RealisedEndpoint, snapshot: &KernelSnapshot) {
         let Some(believed) = &self.datapath.believed else { return };
-        let mut found = Found::default();
+        let mut found = DriftByMap::default();
         let place = |_: &ConfigRow| format!("endpoint {}", self.id);
         let config = believed.config.as_ref().or(seen.config.as_ref()).map(place);
         found.compare(
@@ -90,15 +90,15 @@ impl Endpoint {
         found.compare_all("cilium_lxc", &believed.lxc, &seen.lxc, ToString::to_string);
         if believed.record.is_right && !self.is_recorded(snapshot) {
             let kind = match snapshot.endpoints.contains_key(&self.id) {
-                true => Kind::Changed,
-                false if snapshot.torn_rows.contains(&self.id) => Kind::Changed,
-                false => Kind::Missing,
+                true => DriftKind::Changed,
+                false if snapshot.torn_rows.contains(&self.id) => DriftKind::Changed,
+                false => DriftKind::Missing,
             };
             found.note("volvox_endpoint", kind, format_args!("endpoint {}", self.id));
         }
         if believed.pinned && !snapshot.policy_pins.contains(&self.id) {
             let pin = format!("cilium_policy_v2_{:05}", self.id.0);
-            found.note("cilium_policy_v2", Kind::Missing, pin);
+            found.note("cilium_policy_v2", DriftKind::Missing, pin);
         }
         self.take_in(found);
     }
@@ -110,7 +110,7 @@ impl Endpoint {
             return;
         };
         self.datapath.retained = Some(Arc::clone(&believed));
-        let mut found = Found::default();
+        let mut found = DriftByMap::default();
         let id = self.id;
         match seen {
             Some(seen) if *seen == *believed => {}
@@ -118,12 +118,12 @@ impl Endpoint {
                 let what = |key: &PolicyKey| format!("endpoint {id}, identity {}", key.identity);
                 found.compare_all("cilium_policy_v2", &believed, seen, what);
             }
-            None => found.note("volvox_policy", Kind::Missing, format_args!("endpoint {id}")),
+            None => found.note("volvox_policy", DriftKind::Missing, format_args!("endpoint {id}")),
         }
         self.take_in(found);
     }
 
-    fn take_in(&mut self, found: Found) {
+    fn take_in(&mut self, found: DriftByMap) {
         let found = found.into_all();
         self.peers.watch.tell(found.clone());
         self.datapath.drifted.extend(found);

@@ -8,11 +8,11 @@ mod outcome;
 
 use std::{sync::Arc, time::Duration};
 
-pub(super) use advance::{Awaited, Stage, Target};
+pub(super) use advance::{BuildStage, BuildWait, TargetPolicy};
 
 use super::{
-    Brought, Endpoint, State, actor::answer_all, identity::Identification, messages::Creator,
-    messages::Waiting,
+    Brought, Endpoint, EndpointState, actor::answer_all, identity::Identification,
+    messages::BuiltReply, messages::Creator,
 };
 use crate::{
     endpoints::{
@@ -33,7 +33,7 @@ pub(super) const RETRY_MAX: Duration = Duration::from_secs(60);
 pub(super) struct Trigger {
     pub(super) level: Level,
     pub(super) reason: Arc<str>,
-    pub(super) waiting: Vec<Waiting>,
+    pub(super) waiting: Vec<BuiltReply>,
     pub(super) class: Class,
     /// What came with it. Of two triggers that are one, each may stand for what the other does not
     /// know.
@@ -43,7 +43,7 @@ pub(super) struct Trigger {
 }
 
 impl Trigger {
-    pub(super) fn new(level: Level, reason: Arc<str>, waiting: Vec<Waiting>) -> Self {
+    pub(super) fn new(level: Level, reason: Arc<str>, waiting: Vec<BuiltReply>) -> Self {
         Self { level, reason, waiting, class: Class::Mass, brought: None, looks: false }
     }
 
@@ -105,7 +105,7 @@ impl Endpoint {
     /// Whether it was told to begin, in this life of its actor.
     pub(super) fn is_begun(&self) -> bool {
         let under_way = self.phase.is_building() || self.naming.identification.is_some();
-        self.state == State::Ready || under_way
+        self.state == EndpointState::Ready || under_way
     }
 
     /// Leaves something to the build after the one that runs.
@@ -141,11 +141,15 @@ impl Endpoint {
         }
         let reason = Arc::clone(&trigger.reason);
         let (shown, brought) = (self.is_shown_waiting(&trigger), self.brought_policy(&trigger));
-        if self.state == State::WaitingForIdentity {
-            self.become_state(cx, State::Ready, "it is built with the identity that it has");
+        if self.state == EndpointState::WaitingForIdentity {
+            self.become_state(
+                cx,
+                EndpointState::Ready,
+                "it is built with the identity that it has",
+            );
         }
-        if self.state == State::Ready {
-            self.become_state(cx, State::WaitingToRegenerate, &reason);
+        if self.state == EndpointState::Ready {
+            self.become_state(cx, EndpointState::WaitingToRegenerate, &reason);
             self.note(cx, "OK", &format!("Triggering endpoint regeneration due to {reason}"));
         }
         // Before the policy is asked: a change of it must find this endpoint by its labels.
@@ -153,7 +157,7 @@ impl Endpoint {
             self.publish(cx);
         }
         let build = Build { trigger, since: cx.now(), step: "begin" };
-        self.advance(cx, build, Stage::Save(brought));
+        self.advance(cx, build, BuildStage::Save(brought));
     }
 
     /// What it is at, for people.

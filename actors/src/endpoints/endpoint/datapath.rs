@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{known::Known, successors::PendingInherit};
+use super::{realised::RealisedEndpoint, successors::PendingInherit};
 use crate::{
     host::Time,
     model::{PolicyRows, drift::Drift},
@@ -12,9 +12,9 @@ use crate::{
 #[derive(Default)]
 pub(super) struct Datapath {
     /// What the kernel holds; `None` until it is read.
-    pub(super) known: Option<Known>,
+    pub(super) known: Option<RealisedEndpoint>,
     /// What it was known to hold, where it is read anew to see what drifted.
-    pub(super) believed: Option<Known>,
+    pub(super) believed: Option<RealisedEndpoint>,
     /// The policy that it keeps, where somebody else changed it in the kernel.
     pub(super) retained: Option<Arc<PolicyRows>>,
     /// What drifted, and the next build puts right.

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use super::{Endpoint, OwnRows, known::Known, options, plan::Desired};
+use super::{Endpoint, OwnRows, options, plan::Desired, realised::RealisedEndpoint};
 use crate::{
     model::{EndpointKind, Label, Labels, PolicyRows},
     mutants::{Mutant, mutated},
     policy::{
-        ipcache::{IpcacheEntry, Source},
+        ipcache::{IpcacheEntry, IpcacheSource},
         rules::{Subject, fit},
     },
     ports::EndpointRow,
@@ -19,7 +19,7 @@ use crate::{
 const POD_NAME_BYTES_MAX: usize = 200;
 
 impl Endpoint {
-    pub(super) fn desired(&self, policy: Arc<PolicyRows>, known: &Known) -> Desired {
+    pub(super) fn desired(&self, policy: Arc<PolicyRows>, known: &RealisedEndpoint) -> Desired {
         let rows =
             OwnRows::of(self.id, &self.record.spec, self.record.identity, &self.record.options);
         Desired {
@@ -36,7 +36,7 @@ impl Endpoint {
 
     /// What of a policy its map has room for. While nothing is in force, all of it or nothing is to
     /// be: nobody counts on what was before.
-    fn with_room(&self, desired: Arc<PolicyRows>, known: &Known) -> Arc<PolicyRows> {
+    fn with_room(&self, desired: Arc<PolicyRows>, known: &RealisedEndpoint) -> Arc<PolicyRows> {
         let most = self.peers.settings.policy_rows_max;
         match &known.policy {
             Some(had) if desired.len() > most && !mutated(Mutant::FullMapKeepsAll) => {
@@ -82,7 +82,7 @@ impl Endpoint {
 
     /// Its addresses with its identity.
     pub(super) fn ipcache_entries(&self) -> Vec<(IpNet, IpcacheEntry)> {
-        let entry = IpcacheEntry::of(self.record.identity, Source::Endpoint(self.id));
+        let entry = IpcacheEntry::of(self.record.identity, IpcacheSource::Endpoint(self.id));
         let addresses = self.record.spec.addresses.iter();
         addresses.map(|address| (IpNet::from(address), entry)).collect()
     }

@@ -5,7 +5,7 @@
 use std::{mem, rc::Rc, sync::Arc, time::Duration};
 
 use super::{
-    Endpoint, State,
+    Endpoint, EndpointState,
     actor::answer_all,
     answers::EndpointAnswer,
     build::{Build, Trigger},
@@ -81,8 +81,8 @@ impl Endpoint {
         let edition = self.edition;
         self.naming.identification =
             Some(Identification { trigger, progress: Progress::Asked, edition });
-        if self.state == State::Ready {
-            self.become_state(cx, State::WaitingForIdentity, &reason);
+        if self.state == EndpointState::Ready {
+            self.become_state(cx, EndpointState::WaitingForIdentity, &reason);
             self.publish(cx);
         }
         self.ask_identity(cx);
@@ -219,8 +219,8 @@ impl Endpoint {
         if mutated(Mutant::IdentityReleasedEarly) {
             self.keep_only_identity();
         }
-        if self.state == State::WaitingForIdentity {
-            self.become_state(cx, State::Ready, "identity is set");
+        if self.state == EndpointState::WaitingForIdentity {
+            self.become_state(cx, EndpointState::Ready, "identity is set");
             self.note(cx, "OK", "Set identity for this endpoint");
         }
         Some(trigger)

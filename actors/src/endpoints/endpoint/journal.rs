@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Endpoint, EndpointView, Log, LogEntry, State, results::Outcome};
+use super::{Endpoint, EndpointState, EndpointView, Log, LogEntry, results::BuildOutcome};
 use crate::{
     endpoints::endpoint::EndpointNews,
     host::{Cx, Time},
@@ -20,7 +20,12 @@ pub(super) struct Journal {
 
 impl Endpoint {
     /// Moves to another state; an illegal move is refused and logged.
-    pub(super) fn become_state(&mut self, cx: &Cx<'_, Self>, next: State, why: &str) -> bool {
+    pub(super) fn become_state(
+        &mut self,
+        cx: &Cx<'_, Self>,
+        next: EndpointState,
+        why: &str,
+    ) -> bool {
         if self.state == next {
             return true;
         }
@@ -51,7 +56,7 @@ impl Endpoint {
             failing: self.results.outcome.is_failing(),
             refused: self.results.refused,
             lost: self.interface.lost.clone(),
-            short: self.results.outcome == Outcome::Short,
+            short: self.results.outcome == BuildOutcome::Short,
             spec: Arc::clone(&self.record.spec),
             identity: self.record.identity,
             identity_labels: Arc::clone(&self.record.identity_labels),

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use serde::Serialize;
 
-use super::State;
+use super::EndpointState;
 
 /// Entries of a page, and full pages that are kept.
 const PAGE: usize = 8;
@@ -20,7 +20,7 @@ pub struct LogEntry {
     /// What happened.
     pub message: Arc<str>,
     /// The state it was in then.
-    pub state: State,
+    pub state: EndpointState,
 }
 
 /// An endpoint's last log entries, 64 of them. Each view of an endpoint has a copy: copies share all
@@ -69,7 +69,7 @@ mod tests {
         let mut copies = Vec::new();
         let walls = |log: &Log| log.iter().map(|entry| entry.wall).collect::<Vec<_>>();
         for wall in 1..=300 {
-            let (message, state) = (Arc::from("built"), State::Ready);
+            let (message, state) = (Arc::from("built"), EndpointState::Ready);
             log.note(LogEntry { wall, code: "OK", message, state });
             let first = wall.saturating_sub(63).max(1);
             let expected: Vec<u64> = (first..=wall).rev().collect();

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Endpoint, EndpointSpec, State, answers::EndpointAnswer, build::Trigger};
+use super::{Endpoint, EndpointSpec, EndpointState, answers::EndpointAnswer, build::Trigger};
 use crate::{
     endpoints::endpoint::{EndpointNews, Level},
     host::{Cx, Time},
@@ -25,7 +25,7 @@ pub struct Lost {
 
 /// What is seen at its interface, and what is done about that.
 #[derive(Default)]
-pub(super) struct Interface {
+pub(super) struct InterfaceWatch {
     /// What keeps it from being served, by what was seen last.
     pub(super) lost: Option<Lost>,
     /// Something was seen that could not be taken in.
@@ -99,7 +99,7 @@ impl Endpoint {
     /// Whether it is ready, and nobody works at it.
     fn is_at_rest(&self) -> bool {
         let works = self.datapath.busy || self.datapath.settling || !self.phase.is_idle();
-        !works && self.state == State::Ready
+        !works && self.state == EndpointState::Ready
     }
 
     /// Has its interface looked at again, if what was seen there could not be taken in and now could.

@@ -10,12 +10,12 @@ use crate::{
     },
     host::{Absorbed, Lane, Message, Reply, Time},
     mutants::{Mutant, mutated},
-    policy::rules::{Inherited, Successors},
+    policy::rules::{InheritResult, Successors},
     ports::{KernelSnapshot, OwnedRows, Probe},
 };
 
 /// Who is told when an endpoint is built, or why it is not.
-pub type Waiting = Reply<Result<Arc<EndpointView>, PatchError>>;
+pub type BuiltReply = Reply<Result<Arc<EndpointView>, PatchError>>;
 
 /// Who is told when an endpoint is made, or why it is not.
 pub(super) type Creator = Reply<Result<Arc<EndpointView>, CreateError>>;
@@ -38,7 +38,7 @@ pub enum EndpointMsg {
         /// What it is told besides, if the policy changed.
         brought: Option<Brought>,
         /// Who is told.
-        waiting: Vec<Waiting>,
+        waiting: Vec<BuiltReply>,
         /// Whether the kernel is looked at first, and what drifted put right.
         looks: bool,
     },
@@ -47,7 +47,7 @@ pub enum EndpointMsg {
         /// The change.
         patch: Box<Patch>,
         /// Told once the change is in force.
-        reply: Option<Waiting>,
+        reply: Option<BuiltReply>,
     },
     /// What its orchestrator says of its pod changed.
     Pod(PodFacts),
@@ -85,7 +85,7 @@ pub enum EndpointMsg {
         /// The identities.
         successors: Arc<Successors>,
         /// Where the answer goes.
-        reply: Reply<Inherited>,
+        reply: Reply<InheritResult>,
     },
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Endpoint, EndpointSpec, build::Trigger, messages::Waiting};
+use super::{Endpoint, EndpointSpec, build::Trigger, messages::BuiltReply};
 use crate::{
     endpoints::{
         endpoint::{Level, Patch, PatchError},
@@ -33,7 +33,7 @@ impl Endpoint {
         }
     }
 
-    pub(super) fn patch(&mut self, cx: &mut Cx<'_, Self>, patch: Patch, reply: Option<Waiting>) {
+    pub(super) fn patch(&mut self, cx: &mut Cx<'_, Self>, patch: Patch, reply: Option<BuiltReply>) {
         if self.phase.is_going() {
             if let Some(reply) = reply {
                 reply.send(Err(PatchError::NotFound));

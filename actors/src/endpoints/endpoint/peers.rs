@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, rc::Rc};
 use crate::{
     endpoints::{build_queue::BuildQueueMsg, endpoint::EndpointNews, ipam::IpamMsg},
     host::{Outlet, Ref},
-    model::drift::Watch,
+    model::drift::DriftWatch,
     policy::{
         identity::{IdentityMsg, LabelFilter},
         ipcache::IpcacheMsg,
@@ -16,7 +16,7 @@ use crate::{
 
 /// Whom an endpoint talks to.
 #[derive(Clone)]
-pub struct Peers {
+pub struct EndpointPeers {
     /// BPF maps, programs, interfaces.
     pub kernel: Rc<dyn Kernel>,
     /// The state directory.
@@ -36,7 +36,7 @@ pub struct Peers {
     /// What is the same for every endpoint.
     pub settings: Rc<Settings>,
     /// Who hears what somebody else changed in the kernel.
-    pub watch: Watch,
+    pub watch: DriftWatch,
 }
 
 /// What is the same for every endpoint of this node.

@@ -19,20 +19,20 @@ use super::{
 
 /// What an endpoint is at.
 #[derive(Default)]
-pub(super) enum Phase {
+pub(super) enum EndpointPhase {
     /// Nothing, as far as it itself goes.
     #[default]
     Idle,
     /// A build waits for an answer.
-    Building(Build, build::Awaited),
+    Building(Build, build::BuildWait),
     /// Its teardown waits for an answer. In a crash whoever waits for the build of which that is
     /// hears of it first.
-    TearingDown(teardown::Awaited, Teardown),
+    TearingDown(teardown::TeardownWait, Teardown),
     /// Nothing is left of it.
     Gone,
 }
 
-impl Phase {
+impl EndpointPhase {
     /// Whether it is on its way out, or gone.
     pub(super) fn is_going(&self) -> bool {
         matches!(self, Self::TearingDown(..) | Self::Gone)
@@ -52,7 +52,9 @@ impl Phase {
     pub(super) fn step(&self) -> Option<&'static str> {
         match self {
             Self::Building(build, _)
-            | Self::TearingDown(teardown::Awaited::StateFile { build, .. }, _) => Some(build.step),
+            | Self::TearingDown(teardown::TeardownWait::StateFile { build, .. }, _) => {
+                Some(build.step)
+            }
             _ => None,
         }
     }
@@ -61,7 +63,7 @@ impl Phase {
     /// None if no build does: the answer is late.
     pub(super) fn take_build<T>(
         &mut self,
-        pick: impl FnOnce(build::Awaited) -> Result<T, build::Awaited>,
+        pick: impl FnOnce(build::BuildWait) -> Result<T, build::BuildWait>,
     ) -> Option<(Build, T)> {
         match mem::take(self) {
             Self::Building(build, awaited) => match pick(awaited) {
@@ -81,7 +83,7 @@ impl Phase {
     /// The same for a teardown.
     pub(super) fn take_teardown<T>(
         &mut self,
-        pick: impl FnOnce(teardown::Awaited) -> Result<T, teardown::Awaited>,
+        pick: impl FnOnce(teardown::TeardownWait) -> Result<T, teardown::TeardownWait>,
     ) -> Option<(Teardown, T)> {
         match mem::take(self) {
             Self::TearingDown(awaited, down) => match pick(awaited) {

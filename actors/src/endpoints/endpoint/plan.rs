@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
-use super::{EndpointSpec, known::Known};
+use super::{EndpointSpec, realised::RealisedEndpoint};
 use crate::{
     endpoints::endpoint::Level,
     model::{EndpointId, IdentityId, PolicyRows},
@@ -30,7 +30,7 @@ pub(super) struct Desired {
 
 /// The steps from what is known to what is desired. None, if they are the same.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Plan {
+pub(super) struct EndpointPlan {
     /// Built aside: nothing that a packet can see changes. A build permit is held for it.
     pub(super) aside: Vec<KernelOp>,
     /// The flip and what follows it.
@@ -39,7 +39,7 @@ pub(super) struct Plan {
     pub(super) policy: Arc<PolicyRows>,
 }
 
-impl Plan {
+impl EndpointPlan {
     pub(super) fn is_empty(&self) -> bool {
         self.aside.is_empty() && self.flip.is_empty()
     }
@@ -54,12 +54,12 @@ impl Plan {
 /// 5. only then the rows that lead others to it: local addresses, routes, the interface up.
 pub(super) fn plan(
     desired: &Desired,
-    known: &Known,
+    known: &RealisedEndpoint,
     changed: Option<&Changed>,
     level: Level,
-) -> Plan {
+) -> EndpointPlan {
     let endpoint = desired.id;
-    let mut plan = Plan { policy: Arc::clone(&desired.policy), ..Plan::default() };
+    let mut plan = EndpointPlan { policy: Arc::clone(&desired.policy), ..EndpointPlan::default() };
     if level == Level::Rebuild {
         plan.aside.push(KernelOp::LoadPrograms);
     }
@@ -105,9 +105,9 @@ pub(super) fn plan(
 /// Plans the policy map's change; the slot that will hold it.
 fn plan_policy(
     desired: &Desired,
-    known: &Known,
+    known: &RealisedEndpoint,
     changed: Option<&Changed>,
-    plan: &mut Plan,
+    plan: &mut EndpointPlan,
 ) -> u32 {
     let current = known.config.map(|config| config.policy_slot);
     // Another identity and the policy that goes with it flip together.
@@ -133,7 +133,7 @@ fn plan_policy(
     }
 }
 
-fn stage(desired: &Desired, slot: u32, plan: &mut Plan) -> u32 {
+fn stage(desired: &Desired, slot: u32, plan: &mut EndpointPlan) -> u32 {
     plan.aside.push(KernelOp::BuildPolicy { slot, rows: desired.policy.as_ref().clone() });
     plan.flip.push(KernelOp::FlipPolicy { slot });
     slot
@@ -162,7 +162,12 @@ fn in_place(difference: &Difference, slot: u32) -> Option<Vec<KernelOp>> {
 }
 
 /// What leads others to the endpoint, and what led them to where it no longer is.
-fn plan_reachability(desired: &Desired, ifindex: u32, known: &Known, plan: &mut Plan) {
+fn plan_reachability(
+    desired: &Desired,
+    ifindex: u32,
+    known: &RealisedEndpoint,
+    plan: &mut EndpointPlan,
+) {
     for (&address, &row) in &desired.lxc {
         if known.lxc.get(&address) != Some(&row) {
             plan.flip.push(KernelOp::PutLxc { address, row });

@@ -10,7 +10,7 @@ use crate::{
 
 /// What the state file of an endpoint says, or is to say.
 #[derive(Clone, Debug)]
-pub(super) struct Record {
+pub(super) struct StoredEndpoint {
     pub(super) spec: Arc<EndpointSpec>,
     pub(super) identity: IdentityId,
     pub(super) identity_labels: Arc<Labels>,
@@ -25,7 +25,7 @@ pub(super) struct Record {
     pub(super) unlabelled: bool,
 }
 
-impl Record {
+impl StoredEndpoint {
     /// The record of an endpoint that was never built.
     pub(super) fn new(spec: EndpointSpec, options: BTreeMap<String, i64>) -> Self {
         Self {
@@ -46,7 +46,7 @@ impl Record {
 pub(super) struct Lasting {
     /// The record as of the last change or write of the state file. A life works on a copy: what it
     /// did since then, a crash takes back.
-    pub(super) record: Record,
+    pub(super) record: StoredEndpoint,
     /// Steps that come before its state directories may be written.
     pub(super) untidied: Vec<FsOp>,
     /// It was told to go.

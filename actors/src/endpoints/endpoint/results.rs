@@ -7,7 +7,7 @@ use crate::model::drift::Drift;
 
 /// What came of the last build.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum BuildOutcome {
     /// The kernel does what is desired.
     #[default]
     Whole,
@@ -18,7 +18,7 @@ pub(super) enum Outcome {
     Failed,
 }
 
-impl Outcome {
+impl BuildOutcome {
     /// Whether the kernel does not do all that is desired.
     pub(super) fn is_failing(self) -> bool {
         self != Self::Whole
@@ -27,7 +27,7 @@ impl Outcome {
 
 /// What came of the builds so far.
 pub(super) struct Results {
-    pub(super) outcome: Outcome,
+    pub(super) outcome: BuildOutcome,
     /// The kernel answered the last step by a refusal.
     pub(super) refused: bool,
     pub(super) counts: BuildCounts,
@@ -39,7 +39,7 @@ pub(super) struct Results {
 impl Default for Results {
     fn default() -> Self {
         Self {
-            outcome: Outcome::default(),
+            outcome: BuildOutcome::default(),
             refused: false,
             counts: BuildCounts::default(),
             last_error: None,

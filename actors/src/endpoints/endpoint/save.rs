@@ -2,7 +2,7 @@
 
 use std::{mem, sync::Arc, time::Duration};
 
-use super::{Endpoint, answers::EndpointAnswer, build, phase::Phase, teardown};
+use super::{Endpoint, answers::EndpointAnswer, build, phase::EndpointPhase, teardown};
 use crate::{
     host::{AskError, Cx},
     model::Labels,
@@ -33,11 +33,14 @@ impl Endpoint {
         answer: Result<Result<(), DiskError>, AskError>,
     ) {
         match mem::take(&mut self.phase) {
-            Phase::Building(build, build::Awaited::StateFile { edition, brought }) => {
+            EndpointPhase::Building(build, build::BuildWait::StateFile { edition, brought }) => {
                 let error = self.note_saved(edition, answer);
                 self.build_saved(cx, build, brought, error.as_deref());
             }
-            Phase::TearingDown(teardown::Awaited::StateFile { build, edition }, down) => {
+            EndpointPhase::TearingDown(
+                teardown::TeardownWait::StateFile { build, edition },
+                down,
+            ) => {
                 self.note_saved(edition, answer);
                 self.tear_down_saved(cx, down, build);
             }

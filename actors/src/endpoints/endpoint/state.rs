@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Where an endpoint stands in its life. Names are Cilium's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum State {
+pub enum EndpointState {
     /// Just made; its identity is being looked up.
     WaitingForIdentity,
     /// Found on disk or in the kernel; not verified yet.
@@ -26,7 +26,7 @@ pub enum State {
     Invalid,
 }
 
-impl State {
+impl EndpointState {
     /// Every state, in the order of a life.
     pub const ALL: [Self; 8] = [
         Self::WaitingForIdentity,
@@ -41,7 +41,7 @@ impl State {
 
     /// Whether it is on its way to be ready.
     pub(crate) fn leads_to_ready(self) -> bool {
-        use State::{Regenerating, Restoring, WaitingForIdentity, WaitingToRegenerate};
+        use EndpointState::{Regenerating, Restoring, WaitingForIdentity, WaitingToRegenerate};
         matches!(self, WaitingForIdentity | Restoring | WaitingToRegenerate | Regenerating)
     }
 
@@ -63,7 +63,7 @@ impl State {
     ///
     /// A build moves it to `Regenerating` and from there to `Ready`; all else moves by the rest.
     pub fn may_become(self, next: Self) -> bool {
-        use State::*;
+        use EndpointState::*;
         match self {
             WaitingForIdentity => matches!(next, Ready | Disconnecting | Invalid),
             Ready => {
@@ -81,7 +81,7 @@ impl State {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for EndpointState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -89,13 +89,13 @@ impl fmt::Display for State {
 
 #[cfg(test)]
 mod tests {
-    use super::State::{self, *};
+    use super::EndpointState::{self, *};
 
     #[test]
     fn only_the_allowed_moves_are() {
-        let allowed: Vec<(State, State)> = State::ALL
+        let allowed: Vec<(EndpointState, EndpointState)> = EndpointState::ALL
             .into_iter()
-            .flat_map(|from| State::ALL.map(|to| (from, to)))
+            .flat_map(|from| EndpointState::ALL.map(|to| (from, to)))
             .filter(|(from, to)| from.may_become(*to))
             .collect();
         assert_eq!(

@@ -3,11 +3,11 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{Endpoint, State, answers::EndpointAnswer, build::KERNEL_PATIENCE};
+use super::{Endpoint, EndpointState, answers::EndpointAnswer, build::KERNEL_PATIENCE};
 use crate::{
     host::{AskError, Cx, Reply},
     model::{IdentityId, PolicyRows},
-    policy::rules::{Inherited, Successors, fit},
+    policy::rules::{InheritResult, Successors, fit},
     ports::{KernelDone, KernelJob, KernelOp, KernelOutcome},
 };
 
@@ -15,7 +15,7 @@ use crate::{
 pub(super) struct PendingInherit {
     slot: u32,
     successors: Arc<Successors>,
-    reply: Reply<Inherited>,
+    reply: Reply<InheritResult>,
 }
 
 /// The rows of a policy with which packets of successors meet the verdicts of those whose successors they
@@ -44,7 +44,7 @@ impl Endpoint {
         cx: &mut Cx<'_, Self>,
         slot: u32,
         successors: Arc<Successors>,
-        reply: Reply<Inherited>,
+        reply: Reply<InheritResult>,
     ) {
         if self.phase.is_going() {
             return reply.send(Ok(()));
@@ -76,7 +76,7 @@ impl Endpoint {
         cx: &mut Cx<'_, Self>,
         slot: u32,
         successors: &Successors,
-        reply: Reply<Inherited>,
+        reply: Reply<InheritResult>,
         answer: Result<KernelDone, AskError>,
     ) {
         let rows = KernelDone::of_one(answer, |outcome| match outcome {
@@ -121,7 +121,7 @@ impl Endpoint {
         &mut self,
         cx: &mut Cx<'_, Self>,
         submitted: &[KernelOp],
-        reply: Reply<Inherited>,
+        reply: Reply<InheritResult>,
         answer: Result<KernelDone, AskError>,
     ) {
         let outcome = match answer {
@@ -140,11 +140,16 @@ impl Endpoint {
         self.inherited(cx, reply, outcome);
     }
 
-    fn inherited(&mut self, cx: &mut Cx<'_, Self>, reply: Reply<Inherited>, outcome: Inherited) {
+    fn inherited(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        reply: Reply<InheritResult>,
+        outcome: InheritResult,
+    ) {
         self.datapath.busy = false;
         self.datapath.worked_at = cx.now();
         reply.send(outcome);
-        if self.state == State::Ready
+        if self.state == EndpointState::Ready
             && let Some(stored) = self.desired.stored.take()
         {
             self.trigger(cx, stored);

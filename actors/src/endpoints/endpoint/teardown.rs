@@ -16,7 +16,7 @@
 //! - End: its addresses, its identity and its number are free. Whoever asked is told.
 //!
 //! [`Endpoint::take_down`] is the only place that says what comes next. A teardown that is not at a
-//! stage waits for one thing: [`Awaited`]. What comes in makes the next stage of it.
+//! stage waits for one thing: [`TeardownWait`]. What comes in makes the next stage of it.
 //!
 //! What may come in between: a further deletion, which joins those who asked or is told at once what is
 //! left; a timer of a build, which starts the next round early or does nothing.
@@ -27,12 +27,12 @@
 use std::{mem, rc::Rc, time::Duration};
 
 use super::{
-    Endpoint, State,
+    Endpoint, EndpointState,
     actor::answer_all,
     answers::EndpointAnswer,
     build::{self, Build, KERNEL_PATIENCE, RETRY_BASE, RETRY_MAX},
     messages::Creator,
-    phase::Phase,
+    phase::EndpointPhase,
     plan::teardown,
 };
 use crate::{
@@ -42,7 +42,7 @@ use crate::{
     },
     host::{AskError, Cx, Reply},
     mutants::{Mutant, mutated},
-    policy::ipcache::{IpcacheMsg, Source},
+    policy::ipcache::{IpcacheMsg, IpcacheSource},
     ports::{DiskError, KernelDone, KernelError, KernelJob, KernelOp, Refusal},
     state_directory::remove_plan,
 };
@@ -65,7 +65,7 @@ pub(super) struct Teardown {
 }
 
 /// What comes next in a teardown.
-enum Stage {
+enum TeardownStage {
     /// These steps are to be done in the kernel.
     Kernel(Vec<KernelOp>),
     /// Its addresses are to leave the ipcache.
@@ -79,7 +79,7 @@ enum Stage {
 }
 
 /// What a teardown waits for.
-pub(super) enum Awaited {
+pub(super) enum TeardownWait {
     /// The state file that a build has written, as of that edition.
     StateFile { build: Build, edition: u64 },
     /// These steps in the kernel.
@@ -132,12 +132,14 @@ fn is_its_row(op: &KernelOp) -> bool {
 impl Endpoint {
     pub(super) fn delete(&mut self, cx: &mut Cx<'_, Self>, reply: Reply<u32>) {
         match &mut self.phase {
-            Phase::TearingDown(_, down) if down.rounds > 0 && down.errors() > 0 => {
+            EndpointPhase::TearingDown(_, down) if down.rounds > 0 && down.errors() > 0 => {
                 reply.send(down.errors());
             }
-            Phase::TearingDown(_, down) => down.replies.push(reply),
-            Phase::Gone => reply.send(0),
-            Phase::Idle | Phase::Building(..) => self.begin_teardown(cx, vec![reply]),
+            EndpointPhase::TearingDown(_, down) => down.replies.push(reply),
+            EndpointPhase::Gone => reply.send(0),
+            EndpointPhase::Idle | EndpointPhase::Building(..) => {
+                self.begin_teardown(cx, vec![reply])
+            }
         }
     }
 
@@ -171,7 +173,7 @@ impl Endpoint {
         };
         self.lasting.deleted = true;
         self.remember();
-        self.become_state(cx, State::Disconnecting, "deleted");
+        self.become_state(cx, EndpointState::Disconnecting, "deleted");
         self.note(cx, "OK", "Deleting endpoint");
         self.publish(cx);
         let identified = self.naming.identification.take().map(|under_way| under_way.trigger);
@@ -181,16 +183,19 @@ impl Endpoint {
         // What the disk is at is waited for, so that nothing overtakes it; the kernel's jobs are done
         // in order.
         match mem::take(&mut self.phase) {
-            Phase::Building(build, build::Awaited::StateFile { edition, .. }) => {
-                self.phase = Phase::TearingDown(Awaited::StateFile { build, edition }, down);
+            EndpointPhase::Building(build, build::BuildWait::StateFile { edition, .. }) => {
+                self.phase =
+                    EndpointPhase::TearingDown(TeardownWait::StateFile { build, edition }, down);
             }
-            Phase::Building(build, awaited) => {
+            EndpointPhase::Building(build, awaited) => {
                 answer_all(build.trigger.waiting, &Err(PatchError::NotFound));
                 // A permit goes back after that.
                 drop(awaited);
                 self.take_all_down(cx, down);
             }
-            Phase::Idle | Phase::TearingDown(..) | Phase::Gone => self.take_all_down(cx, down),
+            EndpointPhase::Idle | EndpointPhase::TearingDown(..) | EndpointPhase::Gone => {
+                self.take_all_down(cx, down)
+            }
         }
     }
 
@@ -202,39 +207,39 @@ impl Endpoint {
 
     fn take_all_down(&mut self, cx: &mut Cx<'_, Self>, down: Teardown) {
         let ops = teardown(self.id, &self.record.spec);
-        self.take_down(cx, down, Stage::Kernel(ops));
+        self.take_down(cx, down, TeardownStage::Kernel(ops));
     }
 
     /// Takes a teardown on from that stage, until it has to wait for something or is done.
-    fn take_down(&mut self, cx: &mut Cx<'_, Self>, mut down: Teardown, mut stage: Stage) {
+    fn take_down(&mut self, cx: &mut Cx<'_, Self>, mut down: Teardown, mut stage: TeardownStage) {
         loop {
             stage = match stage {
-                Stage::Kernel(left) if left.is_empty() => Stage::Ipcache,
-                Stage::Kernel(left) => return self.remove(cx, down, left),
+                TeardownStage::Kernel(left) if left.is_empty() => TeardownStage::Ipcache,
+                TeardownStage::Kernel(left) => return self.remove(cx, down, left),
 
-                Stage::Ipcache => return self.unmap(cx, down),
+                TeardownStage::Ipcache => return self.unmap(cx, down),
 
                 // While something is left in the kernel, its state directory says whose it is.
-                Stage::Directory if !down.failed.is_empty() => Stage::RoundOver,
-                Stage::Directory => return self.forget(cx, down),
+                TeardownStage::Directory if !down.failed.is_empty() => TeardownStage::RoundOver,
+                TeardownStage::Directory => return self.forget(cx, down),
 
-                Stage::RoundOver => {
+                TeardownStage::RoundOver => {
                     down.rounds += 1;
                     if down.errors() > 0 {
                         return self.put_off_round(cx, down);
                     }
-                    Stage::Links
+                    TeardownStage::Links
                 }
 
-                Stage::Links if self.datapath.settling => {
-                    return self.phase = Phase::TearingDown(Awaited::Links, down);
+                TeardownStage::Links if self.datapath.settling => {
+                    return self.phase = EndpointPhase::TearingDown(TeardownWait::Links, down);
                 }
-                Stage::Links if down.linked_late => {
+                TeardownStage::Links if down.linked_late => {
                     down.linked_late = false;
                     let (endpoint, ifindex) = (self.id, self.record.spec.ifindex);
-                    Stage::Kernel(vec![KernelOp::Detach { endpoint, ifindex }])
+                    TeardownStage::Kernel(vec![KernelOp::Detach { endpoint, ifindex }])
                 }
-                Stage::Links => return self.end(cx, down),
+                TeardownStage::Links => return self.end(cx, down),
             };
         }
     }
@@ -243,7 +248,7 @@ impl Endpoint {
     fn remove(&mut self, cx: &mut Cx<'_, Self>, down: Teardown, left: Vec<KernelOp>) {
         let reply = cx.expect("kernel", KERNEL_PATIENCE, "its teardown", EndpointAnswer::TornDown);
         self.peers.kernel.submit(KernelJob::new(left.clone()), reply);
-        self.phase = Phase::TearingDown(Awaited::Kernel(left), down);
+        self.phase = EndpointPhase::TearingDown(TeardownWait::Kernel(left), down);
     }
 
     pub(super) fn torn_down(
@@ -252,7 +257,7 @@ impl Endpoint {
         answer: Result<KernelDone, AskError>,
     ) {
         let taken = self.phase.take_teardown(|awaited| match awaited {
-            Awaited::Kernel(left) => Ok(left),
+            TeardownWait::Kernel(left) => Ok(left),
             other => Err(other),
         });
         let Some((mut down, mut done)) = taken else { return };
@@ -272,14 +277,14 @@ impl Endpoint {
                 down.failed.append(&mut done);
             }
         }
-        self.take_down(cx, down, Stage::Kernel(left));
+        self.take_down(cx, down, TeardownStage::Kernel(left));
     }
 
     /// Has its addresses leave the ipcache.
     fn unmap(&mut self, cx: &mut Cx<'_, Self>, down: Teardown) {
         let peers = Rc::clone(&self.peers);
         let prefixes = self.ipcache_entries().into_iter().map(|(prefix, _)| prefix).collect();
-        let source = Source::Endpoint(self.id);
+        let source = IpcacheSource::Endpoint(self.id);
         cx.ask(
             &peers.ipcache,
             UNMAP_PATIENCE,
@@ -287,7 +292,7 @@ impl Endpoint {
             |reply| IpcacheMsg::Remove { prefixes, source, reply },
             EndpointAnswer::Unmapped,
         );
-        self.phase = Phase::TearingDown(Awaited::Ipcache, down);
+        self.phase = EndpointPhase::TearingDown(TeardownWait::Ipcache, down);
     }
 
     pub(super) fn unmapped(
@@ -300,18 +305,18 @@ impl Endpoint {
             tracing::warn!(endpoint = %self.id, ?answer, "addresses are still in the ipcache");
         }
         let taken = self.phase.take_teardown(|awaited| match awaited {
-            Awaited::Ipcache => Ok(()),
+            TeardownWait::Ipcache => Ok(()),
             other => Err(other),
         });
         if let Some((down, ())) = taken {
-            self.take_down(cx, down, Stage::Directory);
+            self.take_down(cx, down, TeardownStage::Directory);
         }
     }
 
     /// Has its state directory removed.
     fn forget(&mut self, cx: &mut Cx<'_, Self>, down: Teardown) {
         self.write(cx, remove_plan(self.id), EndpointAnswer::Forgotten);
-        self.phase = Phase::TearingDown(Awaited::Directory, down);
+        self.phase = EndpointPhase::TearingDown(TeardownWait::Directory, down);
     }
 
     pub(super) fn forgotten(
@@ -320,7 +325,7 @@ impl Endpoint {
         answer: Result<Result<(), DiskError>, AskError>,
     ) {
         let taken = self.phase.take_teardown(|awaited| match awaited {
-            Awaited::Directory => Ok(()),
+            TeardownWait::Directory => Ok(()),
             other => Err(other),
         });
         let Some((mut down, ())) = taken else { return };
@@ -328,7 +333,7 @@ impl Endpoint {
         if down.on_disk {
             tracing::warn!(endpoint = %self.id, ?answer, "state directory is still there");
         }
-        self.take_down(cx, down, Stage::RoundOver);
+        self.take_down(cx, down, TeardownStage::RoundOver);
     }
 
     /// Something is left: who asked is told so, and the next round is set.
@@ -338,35 +343,35 @@ impl Endpoint {
         self.note(cx, "Failed", "Endpoint is not wholly removed; trying again");
         self.publish(cx);
         cx.after(wait, EndpointAnswer::Retry);
-        self.phase = Phase::TearingDown(Awaited::NextRound, down);
+        self.phase = EndpointPhase::TearingDown(TeardownWait::NextRound, down);
     }
 
     /// What failed is tried again, if that is waited for: the timer may be one of a build.
     pub(super) fn tear_down_again(&mut self, cx: &mut Cx<'_, Self>) {
         let taken = self.phase.take_teardown(|awaited| match awaited {
-            Awaited::NextRound => Ok(()),
+            TeardownWait::NextRound => Ok(()),
             other => Err(other),
         });
         if let Some((mut down, ())) = taken {
             let left = mem::take(&mut down.failed);
-            self.take_down(cx, down, Stage::Kernel(left));
+            self.take_down(cx, down, TeardownStage::Kernel(left));
         }
     }
 
     /// Its links are made, or not: they are waited for no more.
     pub(super) fn tear_down_settled(&mut self, cx: &mut Cx<'_, Self>) {
         let taken = self.phase.take_teardown(|awaited| match awaited {
-            Awaited::Links => Ok(()),
+            TeardownWait::Links => Ok(()),
             other => Err(other),
         });
         if let Some((down, ())) = taken {
-            self.take_down(cx, down, Stage::Links);
+            self.take_down(cx, down, TeardownStage::Links);
         }
     }
 
     /// Nothing of it is left: its addresses, its identity and its number are free.
     fn end(&mut self, cx: &mut Cx<'_, Self>, mut down: Teardown) {
-        self.phase = Phase::Gone;
+        self.phase = EndpointPhase::Gone;
         for address in self.record.spec.addresses.iter() {
             let reply = Reply::to(|_| {});
             if let Err(refused) = self.peers.ipam.tell(IpamMsg::Release { address, reply }) {
@@ -375,7 +380,7 @@ impl Endpoint {
         }
         let given_back = mem::take(&mut *self.references);
         drop(given_back);
-        self.become_state(cx, State::Disconnected, "deleted");
+        self.become_state(cx, EndpointState::Disconnected, "deleted");
         self.publish(cx);
         if let Err(refused) = self.peers.supervisor.say(EndpointNews::Gone(self.id)) {
             tracing::error!(endpoint = %self.id, %refused, "supervisor did not hear of the end");

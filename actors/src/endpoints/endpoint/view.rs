@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde::Serialize;
 
-use super::{Announcement, EndpointSpec, Log, Lost, OwnRows, State};
+use super::{Announcement, EndpointSpec, EndpointState, Log, Lost, OwnRows};
 use crate::{
     host::Time,
     model::{EndpointId, IdentityId, Labels, PolicyRows, drift::Drift},
@@ -33,7 +33,7 @@ pub enum HealthState {
 /// An endpoint's health, as its state and last build say it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Health {
+pub struct HealthView {
     /// The programs.
     pub bpf: HealthState,
     /// The policy.
@@ -82,7 +82,7 @@ pub struct EndpointView {
     /// Its number.
     pub id: EndpointId,
     /// Where it stands.
-    pub state: State,
+    pub state: EndpointState,
     /// Whether its last build failed.
     pub failing: bool,
     /// Whether the kernel answered its last step by a refusal.
@@ -120,7 +120,7 @@ pub struct EndpointView {
 
 impl EndpointView {
     /// How an endpoint looks before it has said anything of itself.
-    pub(crate) fn seed(id: EndpointId, spec: &EndpointSpec, state: State) -> Self {
+    pub(crate) fn seed(id: EndpointId, spec: &EndpointSpec, state: EndpointState) -> Self {
         Self {
             id,
             state,
@@ -172,18 +172,20 @@ impl EndpointView {
     }
 
     /// Its health.
-    pub fn health(&self) -> Health {
+    pub fn health(&self) -> HealthView {
         use HealthState::{Bootstrap, Disabled, Failure, OK, Pending, Warning};
         let mark = match self.state {
-            State::Ready if self.lost.is_some() => Failure,
-            State::Ready if self.failing => Warning,
-            State::Ready => OK,
-            State::Regenerating | State::WaitingToRegenerate | State::Disconnecting => Pending,
-            State::WaitingForIdentity => Bootstrap,
-            State::Restoring => Pending,
-            State::Disconnected | State::Invalid => Disabled,
+            EndpointState::Ready if self.lost.is_some() => Failure,
+            EndpointState::Ready if self.failing => Warning,
+            EndpointState::Ready => OK,
+            EndpointState::Regenerating
+            | EndpointState::WaitingToRegenerate
+            | EndpointState::Disconnecting => Pending,
+            EndpointState::WaitingForIdentity => Bootstrap,
+            EndpointState::Restoring => Pending,
+            EndpointState::Disconnected | EndpointState::Invalid => Disabled,
         };
-        Health {
+        HealthView {
             bpf: mark,
             policy: mark,
             connected: !matches!(mark, Disabled) && self.lost.is_none(),
@@ -193,12 +195,16 @@ impl EndpointView {
 
     /// Whether it is ready, and the kernel does what is desired as far as that was seen.
     pub fn serves(&self) -> bool {
-        self.state == State::Ready && !self.failing && self.lost.is_none()
+        self.state == EndpointState::Ready && !self.failing && self.lost.is_none()
     }
 
     /// Its state as the API names it: one whose last build failed, or that is not served, is
     /// `not-ready`.
     pub fn api_state(&self) -> &'static str {
-        if self.state == State::Ready && !self.serves() { "not-ready" } else { self.state.name() }
+        if self.state == EndpointState::Ready && !self.serves() {
+            "not-ready"
+        } else {
+            self.state.name()
+        }
     }
 }

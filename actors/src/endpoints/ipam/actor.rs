@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 use serde::Serialize;
 
 use super::{
-    Allocated, Family, IpamError, IpamMsg, Lease, Pools,
+    AddressFamily, AddressLease, Allocated, IpamError, IpamMsg, Pools,
     allocations::{AddressAllocations, DEFAULT_POOL, Holder},
     answers::IpamAnswer,
 };
@@ -23,12 +23,12 @@ pub struct Ipam {
     /// Outlives a crash: an address that has a holder must never be handed out again.
     allocations: Lent<AddressAllocations>,
     timers: BTreeMap<IpAddr, TimerId>,
-    waiting: Vec<Question>,
+    waiting: Vec<AllocationRequest>,
 }
 
 /// A request for addresses.
-struct Question {
-    family: Option<Family>,
+struct AllocationRequest {
+    family: Option<AddressFamily>,
     owner: String,
     expires: Option<Duration>,
     reply: Reply<Result<Allocated, IpamError>>,
@@ -58,8 +58,8 @@ impl Ipam {
         }
     }
 
-    fn allocate(&mut self, question: Question, cx: &mut Cx<'_, Self>) {
-        let Question { family, owner, expires, reply } = question;
+    fn allocate(&mut self, question: AllocationRequest, cx: &mut Cx<'_, Self>) {
+        let AllocationRequest { family, owner, expires, reply } = question;
         // Nobody would give back what nobody heard of.
         if reply.is_closed() {
             return;
@@ -112,11 +112,11 @@ impl Ipam {
         }
     }
 
-    fn dump(&self, cx: &Cx<'_, Self>) -> BTreeMap<IpAddr, Lease> {
+    fn dump(&self, cx: &Cx<'_, Self>) -> BTreeMap<IpAddr, AddressLease> {
         let lease = |(&address, holder): (&IpAddr, &Holder)| {
             let expires_in = holder.expires.map(|at| at.since(cx.now()));
             let pool = DEFAULT_POOL.to_owned();
-            (address, Lease { owner: holder.owner.clone(), pool, expires_in })
+            (address, AddressLease { owner: holder.owner.clone(), pool, expires_in })
         };
         self.allocations.held().iter().map(lease).collect()
     }
@@ -154,7 +154,7 @@ impl Behaviour for Ipam {
                 reply.send(Err(IpamError::NoPool(pool)));
             }
             IpamMsg::Allocate { family, owner, pool: _, expires, reply } => {
-                let question = Question { family, owner, expires, reply };
+                let question = AllocationRequest { family, owner, expires, reply };
                 let open = !self.allocations.restoring();
                 if open || mutated(Mutant::AddressBeforeReserve) {
                     self.allocate(question, cx);

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, net::IpAddr};
 use ipnet::{Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
-use super::{Allocated, Family, IpamError, pool::Pool};
+use super::{AddressFamily, Allocated, IpamError, pool::Pool};
 use crate::host::Time;
 
 /// Name of the only pool.
@@ -96,14 +96,14 @@ impl AddressAllocations {
     /// Hands out the next address of the family, or of each family that is switched on.
     pub(super) fn allocate(
         &mut self,
-        family: Option<Family>,
+        family: Option<AddressFamily>,
         owner: String,
         expires: Option<Time>,
     ) -> Result<Allocated, IpamError> {
         named(&owner)?;
         let desired = match family {
             Some(family) => vec![family],
-            None => [Family::Ipv4, Family::Ipv6]
+            None => [AddressFamily::Ipv4, AddressFamily::Ipv6]
                 .into_iter()
                 .filter(|&family| self.pool(family).is_some())
                 .collect(),
@@ -175,7 +175,7 @@ impl AddressAllocations {
         Ok(())
     }
 
-    fn next_of(&self, family: Family) -> Result<IpAddr, IpamError> {
+    fn next_of(&self, family: AddressFamily) -> Result<IpAddr, IpamError> {
         let pool = self.pool(family).ok_or(IpamError::Disabled(family))?;
         pool.peek().ok_or_else(|| IpamError::Exhausted {
             pool: pool.prefix().to_string(),
@@ -183,23 +183,23 @@ impl AddressAllocations {
         })
     }
 
-    fn pool(&self, family: Family) -> Option<&Pool> {
+    fn pool(&self, family: AddressFamily) -> Option<&Pool> {
         match family {
-            Family::Ipv4 => self.ipv4.as_ref(),
-            Family::Ipv6 => self.ipv6.as_ref(),
+            AddressFamily::Ipv4 => self.ipv4.as_ref(),
+            AddressFamily::Ipv6 => self.ipv6.as_ref(),
         }
     }
 
     fn pool_mut(&mut self, address: IpAddr) -> Option<&mut Pool> {
         match family_of(address) {
-            Family::Ipv4 => self.ipv4.as_mut(),
-            Family::Ipv6 => self.ipv6.as_mut(),
+            AddressFamily::Ipv4 => self.ipv4.as_mut(),
+            AddressFamily::Ipv6 => self.ipv6.as_mut(),
         }
     }
 }
 
-fn family_of(address: IpAddr) -> Family {
-    if address.is_ipv4() { Family::Ipv4 } else { Family::Ipv6 }
+fn family_of(address: IpAddr) -> AddressFamily {
+    if address.is_ipv4() { AddressFamily::Ipv4 } else { AddressFamily::Ipv6 }
 }
 
 fn named(owner: &str) -> Result<(), IpamError> {

@@ -13,7 +13,7 @@ use crate::host::{Lane, Message, Reply};
 /// An address family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Family {
+pub enum AddressFamily {
     /// IPv4
     Ipv4,
     /// IPv6
@@ -33,7 +33,7 @@ pub struct Allocated {
 
 /// Who has an address, and until when if nobody claims it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Lease {
+pub struct AddressLease {
     /// Owner: `namespace/pod`, `router`, …
     pub owner: String,
     /// Pool it comes from.
@@ -73,7 +73,7 @@ pub enum IpamError {
     },
     /// The family is switched off.
     #[error("{0:?} is not enabled on this node: enable it, or ask for the other family")]
-    Disabled(Family),
+    Disabled(AddressFamily),
     /// Nobody said who is to have it.
     #[error("an address needs an owner: name who is to have it, as \"namespace/pod\"")]
     NoOwner,
@@ -110,7 +110,7 @@ pub enum IpamMsg {
     /// Hand out an address of one family, or of each that is enabled. Waits for the end of restore.
     Allocate {
         /// Which family; `None` is each that is enabled.
-        family: Option<Family>,
+        family: Option<AddressFamily>,
         /// For whom.
         owner: String,
         /// From which pool; `None` is the default one.
@@ -155,7 +155,7 @@ pub enum IpamMsg {
     /// Every restored address is reserved: the gate opens.
     RestoreFinished,
     /// Show all that is handed out.
-    Dump(Reply<BTreeMap<IpAddr, Lease>>),
+    Dump(Reply<BTreeMap<IpAddr, AddressLease>>),
 }
 
 impl Message for IpamMsg {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    endpoints::endpoint::State,
+    endpoints::endpoint::EndpointState,
     host::{Answer, AskError, Ref, Reply, Universe},
     model::{Addresses, EndpointId, IdentityId},
     node::invariants::{self, EndpointFacts, Snapshot},
@@ -64,7 +64,7 @@ impl Fixture {
         self.ask(|reply| IpamMsg::Release { address, reply })
     }
 
-    fn allocate(&self, family: Option<Family>) -> Result<Vec<String>, IpamError> {
+    fn allocate(&self, family: Option<AddressFamily>) -> Result<Vec<String>, IpamError> {
         self.ask(allocate(family, None)).map(|allocated| texts(&allocated))
     }
 
@@ -83,7 +83,7 @@ fn texts(allocated: &Allocated) -> Vec<String> {
 }
 
 fn allocate(
-    family: Option<Family>,
+    family: Option<AddressFamily>,
     expires: Option<Duration>,
 ) -> impl FnOnce(Reply<Result<Allocated, IpamError>>) -> IpamMsg {
     move |reply| IpamMsg::Allocate { family, owner: "ns/pod".into(), pool: None, expires, reply }
@@ -109,7 +109,7 @@ fn neither_network_nor_broadcast_address_is_handed_out() {
     assert_eq!(fixture.allocate(None).unwrap(), ["10.0.0.1", "fd00::1"]);
     assert_eq!(fixture.allocate(None).unwrap(), ["10.0.0.2", "fd00::2"]);
     assert!(matches!(fixture.allocate(None), Err(IpamError::Exhausted { size: 2, .. })));
-    assert_eq!(fixture.allocate(Some(Family::Ipv6)).unwrap(), ["fd00::3"]);
+    assert_eq!(fixture.allocate(Some(AddressFamily::Ipv6)).unwrap(), ["fd00::3"]);
     assert!(matches!(fixture.reserve("10.0.0.3", "x"), Err(IpamError::NotInPool { .. })));
 
     let tiny = Fixture::open(Some("10.0.0.8/31"), Some("fd00::/128"));
@@ -122,14 +122,14 @@ fn a_family_that_fails_leaves_nothing_of_the_other_behind() {
     fixture.allocate(None).unwrap();
     assert!(matches!(fixture.allocate(None), Err(IpamError::Exhausted { size: 1, .. })));
     assert_eq!(fixture.held(), ["10.0.0.1", "fd00::"]);
-    assert_eq!(fixture.allocate(Some(Family::Ipv4)).unwrap(), ["10.0.0.2"]);
+    assert_eq!(fixture.allocate(Some(AddressFamily::Ipv4)).unwrap(), ["10.0.0.2"]);
 }
 
 #[test]
 fn a_family_without_a_pool_is_disabled() {
     let fixture = Fixture::open(Some("10.0.0.0/24"), None);
-    let disabled = Err(IpamError::Disabled(Family::Ipv6));
-    assert_eq!(fixture.allocate(Some(Family::Ipv6)), disabled);
+    let disabled = Err(IpamError::Disabled(AddressFamily::Ipv6));
+    assert_eq!(fixture.allocate(Some(AddressFamily::Ipv6)), disabled);
     assert_eq!(fixture.reserve("fd00::1", "x"), disabled.map(drop));
     assert_eq!(fixture.allocate(None).unwrap(), ["10.0.0.1"]);
 }
@@ -300,7 +300,7 @@ fn step() -> impl Strategy<Value = Step> {
 fn snapshot(fixture: &Fixture, endpoints: &[Addresses]) -> Snapshot {
     let facts = |(id, &addresses): (u16, &Addresses)| EndpointFacts {
         id: EndpointId(id),
-        state: State::Regenerating,
+        state: EndpointState::Regenerating,
         failing: false,
         ifindex: 0,
         programs: true,

@@ -11,13 +11,13 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    Announcer, DeleteError, EndpointsMsg, NotFound, Target,
+    Announcer, DeleteError, EndpointReference, EndpointsMsg, NotFound,
     answers::EndpointsAnswer,
     barrier::Barriers,
-    child::Child,
+    child::SupervisedEndpoint,
     create::Creating,
     host::{unchangeable, undeletable},
-    numbers::Numbers,
+    numbers::EndpointNumbers,
     probe::Verifying,
     regenerations::Regenerations,
     restored::Restoring,
@@ -26,8 +26,8 @@ use super::{
 use crate::{
     endpoints::{
         endpoint::{
-            CreateError, EndpointMsg, EndpointNews, EndpointSpec, EndpointView, Level, Patch,
-            PatchError, Peers,
+            CreateError, EndpointMsg, EndpointNews, EndpointPeers, EndpointSpec, EndpointView,
+            Level, Patch, PatchError,
         },
         supervisor::KernelLook,
         workloads::{PodFacts, WorkloadsMsg, WorkloadsNews},
@@ -56,9 +56,9 @@ pub struct Schedule {
 
 /// Who lives under which number: what outlives a crash of the supervisor, as the endpoints do.
 #[derive(Default)]
-pub(super) struct Family {
-    pub(super) numbers: Numbers,
-    pub(super) children: BTreeMap<EndpointId, Child>,
+pub(super) struct EndpointsState {
+    pub(super) numbers: EndpointNumbers,
+    pub(super) children: BTreeMap<EndpointId, SupervisedEndpoint>,
     pub(super) restoring: Restoring,
     pub(super) creating: BTreeMap<u64, Creating>,
     pub(super) creations: u64,
@@ -78,11 +78,11 @@ pub(super) struct Family {
 
 /// The supervisor of all endpoints.
 pub struct Endpoints {
-    pub(super) peers: Rc<Peers>,
+    pub(super) peers: Rc<EndpointPeers>,
     pub(super) workloads: Ref<WorkloadsMsg>,
     pub(super) schedule: Schedule,
     /// Outlives a crash.
-    pub(super) family: Lent<Family>,
+    pub(super) family: Lent<EndpointsState>,
     /// What came before restored endpoints were known.
     pub(super) held: Vec<EndpointsMsg>,
     /// Whose policies of an earlier run are to know new prefixes.
@@ -104,7 +104,7 @@ pub struct Endpoints {
 
 /// What the supervisor shows of itself.
 #[derive(Debug, Serialize)]
-pub struct Observed {
+pub struct EndpointsStatus {
     endpoints: BTreeMap<&'static str, usize>,
     creating: usize,
     held: usize,
@@ -115,12 +115,12 @@ impl Endpoints {
     /// Makes each life of the supervisor. `peers` lacks only its own address, which is there by
     /// the time its first message is.
     pub fn factory(
-        peers: impl Fn() -> Peers + 'static,
+        peers: impl Fn() -> EndpointPeers + 'static,
         workloads: Ref<WorkloadsMsg>,
         auditor: Outlet<KernelLook>,
         schedule: Schedule,
     ) -> impl FnMut() -> Self + 'static {
-        let family = Survives::<Family>::default();
+        let family = Survives::<EndpointsState>::default();
         move || Self {
             peers: Rc::new(peers()),
             workloads: workloads.clone(),
@@ -140,11 +140,12 @@ impl Endpoints {
         }
     }
 
-    pub(super) fn find(&self, target: &Target) -> Option<&Child> {
+    pub(super) fn find(&self, target: &EndpointReference) -> Option<&SupervisedEndpoint> {
         match target {
-            Target::Id(id) => self.family.children.get(id),
+            EndpointReference::Id(id) => self.family.children.get(id),
             _ => {
-                let means = |child: &&Child| target.means(child.view.id, &child.view.spec);
+                let means =
+                    |child: &&SupervisedEndpoint| target.means(child.view.id, &child.view.spec);
                 // What goes bears the name of what took its place until all of it is gone.
                 let means = || self.family.children.values().filter(means);
                 means().find(|child| !child.is_going()).or_else(|| means().next())
@@ -155,7 +156,7 @@ impl Endpoints {
     fn delete(
         &mut self,
         cx: &mut Cx<'_, Self>,
-        target: &Target,
+        target: &EndpointReference,
         reply: Reply<Result<u32, DeleteError>>,
     ) {
         let Some(child) = self.find(target) else {
@@ -177,7 +178,7 @@ impl Endpoints {
 
     fn patch(
         &mut self,
-        target: &Target,
+        target: &EndpointReference,
         patch: Box<Patch>,
         reply: Reply<Result<Arc<EndpointView>, PatchError>>,
     ) {
@@ -200,7 +201,7 @@ impl Endpoints {
 
     fn regenerate(
         &mut self,
-        target: &Target,
+        target: &EndpointReference,
         level: Level,
         reason: Arc<str>,
         reply: Reply<Result<Arc<EndpointView>, PatchError>>,
@@ -217,7 +218,7 @@ impl Endpoints {
         }
     }
 
-    fn get(&self, target: &Target, reply: Reply<Result<Arc<EndpointView>, NotFound>>) {
+    fn get(&self, target: &EndpointReference, reply: Reply<Result<Arc<EndpointView>, NotFound>>) {
         reply
             .send(self.find(target).map(|child| child.shown(self.family.revision)).ok_or(NotFound));
     }
@@ -243,7 +244,7 @@ impl Endpoints {
         self.family.barriers.seen(&view);
         self.look_for_overdue(cx);
         self.family.restoring.seen(&view);
-        let Family { children, regenerations, announcers, .. } = &mut *self.family;
+        let EndpointsState { children, regenerations, announcers, .. } = &mut *self.family;
         let Some(child) = children.get_mut(&view.id) else { return };
         regenerations.seen(&child.view, &view);
         child.show(Arc::clone(&view));
@@ -286,7 +287,7 @@ impl Endpoints {
 }
 
 /// Whether a change would lead an endpoint to another interface, which may be somebody else's.
-fn moves(child: &Child, patch: &Patch) -> bool {
+fn moves(child: &SupervisedEndpoint, patch: &Patch) -> bool {
     let Some(desired) = &patch.interface else { return false };
     let own = &child.view.spec;
     (desired.ifindex != 0 && desired.ifindex != own.ifindex)
@@ -313,7 +314,7 @@ fn refusal(gone: bool) -> PatchError {
 impl Drop for Endpoints {
     fn drop(&mut self) {
         if mutated(Mutant::FamilyForgotten) {
-            *self.family = Family::default();
+            *self.family = EndpointsState::default();
         }
     }
 }
@@ -321,7 +322,7 @@ impl Drop for Endpoints {
 impl Behaviour for Endpoints {
     type Msg = EndpointsMsg;
     type Answer = EndpointsAnswer;
-    type Observed = Observed;
+    type Observed = EndpointsStatus;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
         self.look_for_overdue(cx);
@@ -329,7 +330,9 @@ impl Behaviour for Endpoints {
         if self.family.restoring.known {
             self.sweep_later(cx);
         }
-        let dead = |(&id, child): (&EndpointId, &Child)| (!child.address.is_alive()).then_some(id);
+        let dead = |(&id, child): (&EndpointId, &SupervisedEndpoint)| {
+            (!child.address.is_alive()).then_some(id)
+        };
         let dead: Vec<EndpointId> = self.family.children.iter().filter_map(dead).collect();
         dead.into_iter().for_each(|id| self.gone(id));
         self.resume_creations(cx);
@@ -374,7 +377,7 @@ impl Behaviour for Endpoints {
             EndpointsMsg::Endpoint(EndpointNews::Changed(view)) => self.changed(cx, view),
             EndpointsMsg::Endpoint(EndpointNews::Gone(id)) => self.gone(id),
             EndpointsMsg::Endpoint(EndpointNews::LookAgain(id)) => {
-                self.verify(cx, Some(Target::Id(id)), Reply::to(|_| {}));
+                self.verify(cx, Some(EndpointReference::Id(id)), Reply::to(|_| {}));
             }
             EndpointsMsg::AnnounceTo(announcer) => self.family.announcers.push(announcer),
             EndpointsMsg::Cleaned => self.family.cleaned = true,
@@ -404,12 +407,12 @@ impl Behaviour for Endpoints {
         }
     }
 
-    fn observe(&self) -> Observed {
+    fn observe(&self) -> EndpointsStatus {
         let mut endpoints = BTreeMap::new();
         for child in self.family.children.values() {
             *endpoints.entry(child.shown_state().name()).or_default() += 1;
         }
-        Observed {
+        EndpointsStatus {
             endpoints,
             creating: self.family.creating.len(),
             held: self.held.len(),

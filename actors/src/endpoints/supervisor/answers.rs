@@ -5,7 +5,7 @@ use crate::{
     endpoints::{ipam::IpamError, workloads::PodFacts},
     host::{AskError, Message, Reply, Time},
     model::EndpointId,
-    policy::rules::Inherited,
+    policy::rules::InheritResult,
     ports::KernelDone,
 };
 
@@ -25,7 +25,7 @@ pub enum EndpointsAnswer {
     /// Time to look who has not done for long what is waited for.
     Overdue,
     /// An endpoint's policy of an earlier run knows the identities that are about to be mapped.
-    Inherited(EndpointId, Result<Inherited, AskError>),
+    Inherited(EndpointId, Result<InheritResult, AskError>),
     /// From the kernel: the interface of a creation under way.
     Inspected(u64, Result<KernelDone, AskError>),
     /// From the workloads: what the cluster says of the pod of a creation under way.

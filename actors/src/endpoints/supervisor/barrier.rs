@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    endpoints::endpoint::{EndpointView, State},
+    endpoints::endpoint::{EndpointState, EndpointView},
     host::Reply,
     model::{EndpointId, IdentityId},
     policy::rules::Reached,
@@ -22,7 +22,7 @@ impl Goal {
     pub(super) fn is_met(self, view: &EndpointView) -> bool {
         match self {
             Self::Revision(desired) => view.realised.policy_revision >= desired,
-            Self::Built => view.state == State::Ready && (!view.failing || view.short),
+            Self::Built => view.state == EndpointState::Ready && (!view.failing || view.short),
         }
     }
 }

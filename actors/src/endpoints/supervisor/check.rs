@@ -1,6 +1,6 @@
 //! What is looked at before an endpoint is made.
 
-use super::{Endpoints, Target};
+use super::{EndpointReference, Endpoints};
 use crate::{
     endpoints::endpoint::{CreateError, EndpointSpec},
     host::AskError,
@@ -28,14 +28,14 @@ impl Endpoints {
             return Err(CreateError::Invalid(text.to_owned()));
         }
         for address in spec.addresses.iter() {
-            let target = Target::Address(address);
+            let target = EndpointReference::Address(address);
             if let Some(other) = self.owner(&target) {
                 return Err(CreateError::InUse(format!(
                     "IP {target} is already in use by endpoint {other}"
                 )));
             }
         }
-        let attachment = Target::AttachmentId(spec.attachment_id());
+        let attachment = EndpointReference::AttachmentId(spec.attachment_id());
         if !spec.container_id.is_empty()
             && let Some(other) = self.owner(&attachment)
         {
@@ -61,16 +61,16 @@ impl Endpoints {
     }
 
     /// Who has that address or attachment, also among those that are about to be.
-    fn owner(&self, target: &Target) -> Option<EndpointId> {
+    fn owner(&self, target: &EndpointReference) -> Option<EndpointId> {
         // A number or an address is taken until nothing of its holder is left; a name is free once
         // its holder is told to go.
-        let is_name = matches!(target, Target::AttachmentId(_));
+        let is_name = matches!(target, EndpointReference::AttachmentId(_));
         if let Some(child) = self.find(target).filter(|child| !(is_name && child.is_going())) {
             return Some(child.view.id);
         }
         let meant = |spec: &EndpointSpec| match target {
-            Target::Address(address) => spec.addresses.iter().any(|own| own == *address),
-            Target::AttachmentId(id) => spec.is_attachment(id),
+            EndpointReference::Address(address) => spec.addresses.iter().any(|own| own == *address),
+            EndpointReference::AttachmentId(id) => spec.is_attachment(id),
             _ => false,
         };
         self.family

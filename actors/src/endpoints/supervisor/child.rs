@@ -9,7 +9,9 @@ use std::{
 
 use crate::{
     endpoints::{
-        endpoint::{Announcement, Brought, EndpointMsg, EndpointView, Level, Realised, State},
+        endpoint::{
+            Announcement, Brought, EndpointMsg, EndpointState, EndpointView, Level, Realised,
+        },
         workloads::PodFacts,
     },
     host::{Ref, Time},
@@ -28,7 +30,7 @@ pub(super) const OVERDUE: Duration = Duration::from_secs(1);
 const TOLD_MAX: usize = 32;
 
 /// An endpoint as its supervisor knows it.
-pub(super) struct Child {
+pub(super) struct SupervisedEndpoint {
     pub(super) address: Ref<EndpointMsg>,
     /// How it said that it looks.
     pub(super) view: Arc<EndpointView>,
@@ -64,7 +66,7 @@ struct Owed {
     pod: Option<PodFacts>,
 }
 
-impl Child {
+impl SupervisedEndpoint {
     pub(super) fn new(
         address: Ref<EndpointMsg>,
         view: Arc<EndpointView>,
@@ -111,16 +113,16 @@ impl Child {
     }
 
     /// Where it stands: one that was told to build is not ready, although it has not said so.
-    pub(super) fn shown_state(&self) -> State {
+    pub(super) fn shown_state(&self) -> EndpointState {
         match self.view.state {
-            State::Ready if self.reported => State::WaitingToRegenerate,
+            EndpointState::Ready if self.reported => EndpointState::WaitingToRegenerate,
             state => state,
         }
     }
 
     /// Whether it is on its way out: what it was made for may be made anew.
     pub(super) fn is_going(&self) -> bool {
-        matches!(self.view.state, State::Disconnecting | State::Disconnected)
+        matches!(self.view.state, EndpointState::Disconnecting | EndpointState::Disconnected)
     }
 
     /// How it looks to others, given the newest revision of the policy.
@@ -161,8 +163,8 @@ impl Child {
     /// knows nothing of it, or one that is being built.
     pub(super) fn enforces(&self) -> bool {
         match self.view.state {
-            State::WaitingToRegenerate | State::Regenerating => true,
-            State::Disconnecting | State::Disconnected => false,
+            EndpointState::WaitingToRegenerate | EndpointState::Regenerating => true,
+            EndpointState::Disconnecting | EndpointState::Disconnected => false,
             _ => self.enforces,
         }
     }
@@ -279,8 +281,10 @@ impl Child {
     /// until its own is known.
     pub(super) fn is_awaited(&self) -> bool {
         match self.view.state {
-            State::Ready | State::WaitingForIdentity => self.view.realised.policy_revision > 0,
-            State::WaitingToRegenerate | State::Regenerating => true,
+            EndpointState::Ready | EndpointState::WaitingForIdentity => {
+                self.view.realised.policy_revision > 0
+            }
+            EndpointState::WaitingToRegenerate | EndpointState::Regenerating => true,
             _ => false,
         }
     }

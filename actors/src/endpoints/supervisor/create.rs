@@ -8,10 +8,13 @@ use std::{
     time::Duration,
 };
 
-use super::{Endpoints, Target, answers::EndpointsAnswer, check::inspect, child::Child};
+use super::{
+    EndpointReference, Endpoints, answers::EndpointsAnswer, check::inspect,
+    child::SupervisedEndpoint,
+};
 use crate::{
     endpoints::{
-        endpoint::{CreateError, Endpoint, EndpointMsg, EndpointSpec, EndpointView, State},
+        endpoint::{CreateError, Endpoint, EndpointMsg, EndpointSpec, EndpointState, EndpointView},
         ipam::{IpamError, IpamMsg},
         workloads::{PodFacts, WorkloadsMsg},
     },
@@ -23,14 +26,14 @@ use crate::{
 /// How long another supervisor may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-type Answer = Reply<Result<Arc<EndpointView>, CreateError>>;
+type CreateReply = Reply<Result<Arc<EndpointView>, CreateError>>;
 
 /// An endpoint that is about to be.
 pub(super) struct Creating {
     pub(super) id: EndpointId,
     pub(super) spec: EndpointSpec,
     sync: bool,
-    reply: Answer,
+    reply: CreateReply,
     /// Labels that the caller said.
     own_labels: Labels,
     /// What the cluster says of its pod is known.
@@ -68,7 +71,7 @@ impl Endpoints {
         cx: &mut Cx<'_, Self>,
         spec: EndpointSpec,
         sync: bool,
-        reply: Answer,
+        reply: CreateReply,
     ) {
         let id = match self.check(&spec) {
             Ok(id) => id,
@@ -225,7 +228,7 @@ impl Endpoints {
     }
 
     /// Nothing of it was made yet, and nothing of it shall be.
-    pub(super) fn abandon_creations(&mut self, target: &Target) {
+    pub(super) fn abandon_creations(&mut self, target: &EndpointReference) {
         let meant = |(&creation, creating): (&u64, &Creating)| {
             target.means(creating.id, &creating.spec).then_some(creation)
         };
@@ -269,14 +272,16 @@ impl Endpoints {
         cx: &mut Cx<'_, Self>,
         id: EndpointId,
         spec: EndpointSpec,
-        reply: Option<Answer>,
+        reply: Option<CreateReply>,
     ) -> Arc<EndpointView> {
-        let view = Arc::new(EndpointView::seed(id, &spec, State::WaitingForIdentity));
+        let view = Arc::new(EndpointView::seed(id, &spec, EndpointState::WaitingForIdentity));
         let maker = Endpoint::maker(Rc::clone(&self.peers), id, spec);
         let address = cx.host().spawn(format!("endpoint {id}"), self.schedule.queue, maker);
         // A new mailbox is empty.
         let _ = address.tell(EndpointMsg::Begin { reply });
-        self.family.children.insert(id, Child::new(address, Arc::clone(&view), None, None));
+        self.family
+            .children
+            .insert(id, SupervisedEndpoint::new(address, Arc::clone(&view), None, None));
         view
     }
 }

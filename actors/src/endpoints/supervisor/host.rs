@@ -1,7 +1,7 @@
 //! The node's host endpoint: made by this supervisor if it is desired and did not come back, labelled
 //! as the node is, and nobody else's to change or delete.
 
-use super::{DeleteError, Endpoints, actor::Family, child::Child};
+use super::{DeleteError, Endpoints, actor::EndpointsState, child::SupervisedEndpoint};
 use crate::{
     endpoints::{
         endpoint::{EndpointSpec, Patch, PatchError},
@@ -35,7 +35,7 @@ impl Endpoints {
     /// Tells the host endpoint how the node is labelled, once that is known. Where nobody says it,
     /// it is as its record has it.
     pub(super) fn label_host(&mut self) {
-        let Family { node_labels, children, .. } = &mut *self.family;
+        let EndpointsState { node_labels, children, .. } = &mut *self.family;
         let Some(labels) = node_labels else { return };
         let host = children.values_mut().find(|child| child.view.spec.is_host());
         let Some(host) = host else { return };
@@ -45,7 +45,7 @@ impl Endpoints {
 }
 
 /// Why an endpoint cannot be deleted.
-pub(super) fn undeletable(child: &Child) -> Option<DeleteError> {
+pub(super) fn undeletable(child: &SupervisedEndpoint) -> Option<DeleteError> {
     child.view.spec.is_host().then(|| {
         DeleteError::Refused(format!(
             "endpoint {} is the node itself: it is there as long as the agent runs with \
@@ -56,7 +56,7 @@ pub(super) fn undeletable(child: &Child) -> Option<DeleteError> {
 }
 
 /// Why an endpoint cannot be changed so. Options of the node itself can be.
-pub(super) fn unchangeable(child: &Child, patch: &Patch) -> Option<PatchError> {
+pub(super) fn unchangeable(child: &SupervisedEndpoint, patch: &Patch) -> Option<PatchError> {
     let Patch { labels, custom, disabled, named_ports, interface, .. } = patch;
     let relabels = [labels, custom, disabled].into_iter().any(Option::is_some);
     let changes = relabels || named_ports.is_some() || interface.is_some();

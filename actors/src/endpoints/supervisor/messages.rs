@@ -24,7 +24,7 @@ use crate::{
 
 /// Which endpoint is meant, by any of the prefixes of the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum EndpointReference {
     /// `cilium-local:` or a bare number.
     Id(EndpointId),
     /// `container-id:`
@@ -72,7 +72,7 @@ pub enum EndpointsMsg {
     /// Change an endpoint.
     Patch {
         /// Which.
-        target: Target,
+        target: EndpointReference,
         /// The change.
         patch: Box<Patch>,
         /// Where the answer goes, once the change is in force.
@@ -81,14 +81,14 @@ pub enum EndpointsMsg {
     /// Delete an endpoint; answered with the number of things that could not be cleaned up.
     Delete {
         /// Which.
-        target: Target,
+        target: EndpointReference,
         /// Where the answer goes.
         reply: Reply<Result<u32, DeleteError>>,
     },
     /// Show one endpoint.
     Get {
         /// Which.
-        target: Target,
+        target: EndpointReference,
         /// Where the answer goes.
         reply: Reply<Result<Arc<EndpointView>, NotFound>>,
     },
@@ -102,7 +102,7 @@ pub enum EndpointsMsg {
     /// Ask the kernel how one endpoint stands, or all do; answered once what it says is taken in.
     Verify {
         /// Which; none is all.
-        target: Option<Target>,
+        target: Option<EndpointReference>,
         /// Where the answer goes.
         reply: Reply<()>,
     },
@@ -113,7 +113,7 @@ pub enum EndpointsMsg {
     /// Build an endpoint again.
     Regenerate {
         /// Which.
-        target: Target,
+        target: EndpointReference,
         /// How much of it.
         level: Level,
         /// Why, for its log.

@@ -9,12 +9,12 @@ use crate::{
 
 /// Numbers of endpoints: 1 to [`POOL_MAX`] for new ones, larger ones if they were restored.
 #[derive(Debug, Default)]
-pub(super) struct Numbers {
+pub(super) struct EndpointNumbers {
     used: BTreeSet<EndpointId>,
     last: u16,
 }
 
-impl Numbers {
+impl EndpointNumbers {
     /// Takes that very number; false if it is taken.
     pub(super) fn take(&mut self, id: EndpointId) -> bool {
         self.used.insert(id)
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_freed_number_comes_back_last() {
-        let mut numbers = Numbers::default();
+        let mut numbers = EndpointNumbers::default();
         assert!(numbers.take(EndpointId(2)));
         assert!(!numbers.take(EndpointId(2)));
         assert_eq!(numbers.next(), Some(EndpointId(1)));
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_restored_number_beyond_the_pool_is_kept() {
-        let mut numbers = Numbers::default();
+        let mut numbers = EndpointNumbers::default();
         assert!(numbers.take(EndpointId(60_000)));
         assert!(!numbers.take(EndpointId(60_000)));
     }

@@ -8,16 +8,16 @@ use std::{
 
 use super::{
     Endpoints,
-    actor::Family,
+    actor::EndpointsState,
     answers::EndpointsAnswer,
     barrier::{Goal, Waiter},
-    child::{Child, OVERDUE},
+    child::{OVERDUE, SupervisedEndpoint},
 };
 use crate::{
     host::{Cx, Reply},
     model::{EndpointId, IdentityId},
     mutants::{Mutant, mutated},
-    policy::rules::{Awaited, PolicyNews, Reached, Touched},
+    policy::rules::{AwaitedEndpoints, PolicyNews, Reached, Touched},
 };
 
 impl Endpoints {
@@ -36,16 +36,16 @@ impl Endpoints {
         cx: &mut Cx<'_, Self>,
         revision: u64,
         touched: &Touched,
-        (awaited, strangers): (Awaited, BTreeSet<IdentityId>),
+        (awaited, strangers): (AwaitedEndpoints, BTreeSet<IdentityId>),
         reply: Reply<Reached>,
     ) {
         let reason = Arc::from("policy rules updated");
         for id in self.family.barriers.given_up() {
-            self.family.children.get_mut(&id).into_iter().for_each(Child::give_up);
+            self.family.children.get_mut(&id).into_iter().for_each(SupervisedEndpoint::give_up);
         }
         let mut missing = BTreeMap::new();
-        let restored = awaited != Awaited::Concerned;
-        let Family { children, restoring, .. } = &mut *self.family;
+        let restored = awaited != AwaitedEndpoints::Concerned;
+        let EndpointsState { children, restoring, .. } = &mut *self.family;
         for (&id, child) in children {
             let concerned = child.is_concerned(&touched.labels);
             if concerned {
@@ -54,9 +54,9 @@ impl Endpoints {
             }
             // Rules are in force when nobody enforces others, also not those of a change before.
             let is_awaited = match awaited {
-                Awaited::Concerned => concerned && child.is_awaited(),
-                Awaited::Able => child.enforces() && !child.is_given_up(),
-                Awaited::All | Awaited::Everyone => child.enforces(),
+                AwaitedEndpoints::Concerned => concerned && child.is_awaited(),
+                AwaitedEndpoints::Able => child.enforces() && !child.is_given_up(),
+                AwaitedEndpoints::All | AwaitedEndpoints::Everyone => child.enforces(),
             };
             // One that comes back may have asked for its policy before a change that is nothing to
             // it: any policy of this life will do then.
@@ -69,7 +69,7 @@ impl Endpoints {
         self.revised(revision);
         let all_known = !restored || self.family.restoring.known;
         let waiter = match awaited {
-            Awaited::Everyone => Waiter::Everyone(reply),
+            AwaitedEndpoints::Everyone => Waiter::Everyone(reply),
             _ => Waiter::Most(reply, strangers),
         };
         self.family.barriers.add(Goal::Revision(revision), missing, all_known, waiter);
@@ -91,9 +91,10 @@ impl Endpoints {
 
     /// Nobody waits any more for those who have not answered for long, where that opens nothing.
     pub(super) fn strike_overdue(&mut self, cx: &mut Cx<'_, Self>) {
-        let (Family { children, barriers, .. }, now) = (&mut *self.family, cx.now());
+        let (EndpointsState { children, barriers, .. }, now) = (&mut *self.family, cx.now());
         barriers.strike_overdue(|id, strangers| {
-            let is_over = |child: &Child| child.is_overdue(now) && !child.opens(strangers);
+            let is_over =
+                |child: &SupervisedEndpoint| child.is_overdue(now) && !child.opens(strangers);
             mutated(Mutant::OverdueHoldsAll) || !children.get(&id).is_some_and(is_over)
         });
         self.look_for_overdue(cx);

@@ -3,9 +3,9 @@
 
 use std::{collections::BTreeMap, rc::Rc, time::Duration};
 
-use super::{Endpoints, Target, answers::EndpointsAnswer, child::Child};
+use super::{EndpointReference, Endpoints, answers::EndpointsAnswer, child::SupervisedEndpoint};
 use crate::{
-    endpoints::endpoint::{EndpointMsg, Lost, State},
+    endpoints::endpoint::{EndpointMsg, EndpointState, Lost},
     host::{AskError, Cx, Reply, Time},
     model::EndpointId,
     ports::{KernelDone, KernelJob, KernelOp, KernelOutcome, Notices, Probe},
@@ -44,7 +44,7 @@ impl Endpoints {
     pub(super) fn verify(
         &mut self,
         cx: &mut Cx<'_, Self>,
-        target: Option<Target>,
+        target: Option<EndpointReference>,
         reply: Reply<()>,
     ) {
         if let Some(target) = target {
@@ -120,16 +120,23 @@ fn seen(answer: Result<KernelDone, AskError>) -> BTreeMap<EndpointId, Probe> {
 }
 
 /// Where these are to be looked at. One that is being built has it looked at again when it is ready.
-fn places<'a>(children: impl IntoIterator<Item = &'a Child>) -> Vec<(EndpointId, u32)> {
-    let lives =
-        |state| !matches!(state, State::Disconnecting | State::Disconnected | State::Invalid);
+fn places<'a>(
+    children: impl IntoIterator<Item = &'a SupervisedEndpoint>,
+) -> Vec<(EndpointId, u32)> {
+    let lives = |state| {
+        !matches!(
+            state,
+            EndpointState::Disconnecting | EndpointState::Disconnected | EndpointState::Invalid
+        )
+    };
     let living = children.into_iter().filter(|child| lives(child.view.state));
-    let place = |child: &Child| Some((child.view.id, child.view.spec.interface_of_its_own()?));
+    let place =
+        |child: &SupervisedEndpoint| Some((child.view.id, child.view.spec.interface_of_its_own()?));
     living.filter_map(place).collect()
 }
 
 /// Whether what the kernel said may be about an endpoint, and no news of its own doing.
-fn is_concerned(child: &Child, notices: &Notices) -> bool {
+fn is_concerned(child: &SupervisedEndpoint, notices: &Notices) -> bool {
     let spec = &child.view.spec;
     let Some(ifindex) = spec.interface_of_its_own() else { return false };
     if notices.all || spec.addresses.iter().any(|address| notices.addresses.contains(&address)) {

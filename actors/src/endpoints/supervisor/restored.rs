@@ -6,10 +6,10 @@ use std::{
     sync::Arc,
 };
 
-use super::{Endpoints, EndpointsMsg, actor::Family, child::Child};
+use super::{Endpoints, EndpointsMsg, actor::EndpointsState, child::SupervisedEndpoint};
 use crate::{
     endpoints::{
-        endpoint::{Endpoint, EndpointView, RestoredEndpoint, State},
+        endpoint::{Endpoint, EndpointState, EndpointView, RestoredEndpoint},
         workloads::WorkloadsMsg,
     },
     host::{Cx, Reply},
@@ -32,7 +32,7 @@ pub(super) struct Restoring {
 impl Restoring {
     /// An endpoint changed: a restored one has settled once a build of it has ended.
     pub(super) fn seen(&mut self, view: &EndpointView) {
-        if view.state == State::Ready && self.pending.remove(&view.id) {
+        if view.state == EndpointState::Ready && self.pending.remove(&view.id) {
             let outcome = match (&view.last_error, view.failing) {
                 (Some(error), true) => Err(Arc::clone(error)),
                 _ => Ok(()),
@@ -84,18 +84,18 @@ impl Endpoints {
                 tracing::error!(endpoint = %id, "two restored endpoints have this number");
                 continue;
             }
-            let view = Arc::new(EndpointView::seed(id, &restored.spec, State::Restoring));
+            let view = Arc::new(EndpointView::seed(id, &restored.spec, EndpointState::Restoring));
             let slot = restored.config.map(|row| row.policy_slot);
             let left = restored.policy.clone();
             let maker = Endpoint::restorer(Rc::clone(&self.peers), restored);
             let address = cx.host().spawn(format!("endpoint {id}"), self.schedule.queue, maker);
             self.family.restoring.pending.insert(id);
-            self.family.children.insert(id, Child::new(address, view, slot, left));
+            self.family.children.insert(id, SupervisedEndpoint::new(address, view, slot, left));
         }
         let first = !std::mem::replace(&mut self.family.restoring.known, true);
         self.family.host = host;
         self.make_host(cx);
-        let Family { barriers, restoring, .. } = &mut *self.family;
+        let EndpointsState { barriers, restoring, .. } = &mut *self.family;
         barriers.restored(&restoring.pending);
         self.look_for_overdue(cx);
         for held in std::mem::take(&mut self.held) {
@@ -116,7 +116,7 @@ impl Endpoints {
     }
 
     pub(super) fn regenerate_restored(&mut self, reply: Reply<Outcomes>) {
-        let Family { restoring, children, .. } = &mut *self.family;
+        let EndpointsState { restoring, children, .. } = &mut *self.family;
         restoring.reply = Some(reply);
         for id in &restoring.pending {
             if let Some(child) = children.get_mut(id) {

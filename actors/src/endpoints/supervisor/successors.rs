@@ -3,12 +3,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Endpoints, answers::EndpointsAnswer, child::Child};
+use super::{Endpoints, answers::EndpointsAnswer, child::SupervisedEndpoint};
 use crate::{
     endpoints::endpoint::EndpointMsg,
     host::{AskError, Cx, Reply},
     model::EndpointId,
-    policy::rules::{Inherited, Successors},
+    policy::rules::{InheritResult, Successors},
 };
 
 /// How long an endpoint's policy may take. After that it counts as refused.
@@ -17,8 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Somebody who waits until policies of an earlier run know prefixes.
 pub(super) struct Inheriting {
     left: usize,
-    outcome: Inherited,
-    reply: Reply<Inherited>,
+    outcome: InheritResult,
+    reply: Reply<InheritResult>,
 }
 
 impl Endpoints {
@@ -26,9 +26,9 @@ impl Endpoints {
         &mut self,
         cx: &mut Cx<'_, Self>,
         successors: &Arc<Successors>,
-        reply: Reply<Inherited>,
+        reply: Reply<InheritResult>,
     ) {
-        let enforcing = |(&id, child): (&EndpointId, &Child)| {
+        let enforcing = |(&id, child): (&EndpointId, &SupervisedEndpoint)| {
             child.slot.map(|slot| (id, slot, child.address.clone()))
         };
         let all: Vec<_> = self.family.children.iter().filter_map(enforcing).collect();
@@ -46,7 +46,7 @@ impl Endpoints {
         self.answer_inherited();
     }
 
-    pub(super) fn inherited(&mut self, id: EndpointId, answer: Result<Inherited, AskError>) {
+    pub(super) fn inherited(&mut self, id: EndpointId, answer: Result<InheritResult, AskError>) {
         let Some(inheriting) = &mut self.inheriting else { return };
         inheriting.left = inheriting.left.saturating_sub(1);
         match answer {

@@ -5,13 +5,13 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use super::{Endpoints, Schedule, answers::EndpointsAnswer};
 use crate::{
     endpoints::{
-        endpoint::{EndpointMsg, EndpointView, State},
+        endpoint::{EndpointMsg, EndpointState, EndpointView},
         supervisor::KernelLook,
     },
     host::{AskError, Cx, Reply},
     model::{
         EndpointId,
-        drift::{Found, Kind},
+        drift::{DriftByMap, DriftKind},
     },
     mutants::{Mutant, mutated},
     ports::{
@@ -23,13 +23,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Rows that no endpoint wrote, and what removes them.
 #[derive(Default)]
-struct Strangers {
+struct ForeignEndpointRows {
     ops: Vec<KernelOp>,
-    found: Found,
+    found: DriftByMap,
     ids: BTreeSet<EndpointId>,
 }
 
-impl Strangers {
+impl ForeignEndpointRows {
     /// All rows of numbers that nobody has. What lets packets through goes first.
     ///
     /// `stands` says under which interface an endpoint's configuration is, if that is sure.
@@ -65,7 +65,7 @@ impl Strangers {
     }
 
     fn add(&mut self, map: &'static str, id: EndpointId, what: String, remove: KernelOp) {
-        self.found.note(map, Kind::Foreign, what);
+        self.found.note(map, DriftKind::Foreign, what);
         self.ids.insert(id);
         self.ops.push(remove);
     }
@@ -73,7 +73,7 @@ impl Strangers {
 
 /// What the policy maps of endpoints at rest are to hold.
 fn checks(views: &[Arc<EndpointView>]) -> Vec<PolicyCheck> {
-    let ready = views.iter().filter(|view| view.state == State::Ready && !view.failing);
+    let ready = views.iter().filter(|view| view.state == EndpointState::Ready && !view.failing);
     let check = |view: &Arc<EndpointView>| PolicyCheck {
         endpoint: view.id,
         ifindex: view.spec.config_ifindex(),
@@ -188,7 +188,7 @@ impl Endpoints {
             let spec = &child.view.spec;
             Arc::ptr_eq(&before[at].spec, spec).then(|| spec.config_ifindex())
         };
-        let strangers = Strangers::of(snapshot, is_taken, stands);
+        let strangers = ForeignEndpointRows::of(snapshot, is_taken, stands);
         if strangers.ops.is_empty() {
             return;
         }
@@ -215,7 +215,7 @@ impl Endpoints {
             .children
             .iter()
             .filter(|(_, child)| {
-                child.view.state.may_become(State::Disconnecting)
+                child.view.state.may_become(EndpointState::Disconnecting)
                     && !child.view.spec.is_among(&snapshot.links)
             })
             .map(|(&id, _)| id)

@@ -2,7 +2,7 @@
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
-use super::Target;
+use super::EndpointReference;
 use crate::{
     endpoints::endpoint::EndpointSpec,
     model::EndpointId,
@@ -29,7 +29,7 @@ pub enum TargetError {
 const PREFIXES: &str = "cilium-local, container-id, container-name, cni-attachment-id, cep-name, \
                         pod-name, ipv4, ipv6";
 
-impl FromStr for Target {
+impl FromStr for EndpointReference {
     type Err = TargetError;
 
     /// Reads `prefix:value`, or a bare number.
@@ -55,7 +55,7 @@ fn number(text: &str) -> Result<EndpointId, TargetError> {
     u16::try_from(number).map(EndpointId).map_err(|_| TargetError::TooLarge(number))
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for EndpointReference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Id(id) => write!(f, "{id}"),
@@ -69,7 +69,7 @@ impl fmt::Display for Target {
     }
 }
 
-impl Target {
+impl EndpointReference {
     /// Whether that endpoint is meant. The node itself has no container, no pod and no address of
     /// its own: it is meant by its number alone.
     pub(super) fn means(&self, id: EndpointId, spec: &EndpointSpec) -> bool {
@@ -99,15 +99,15 @@ mod tests {
     #[test]
     fn reads_each_prefix() {
         for (text, target) in [
-            ("42", Target::Id(EndpointId(42))),
-            ("cilium-local:0", Target::Id(EndpointId(0))),
-            ("container-id:ab", Target::ContainerId("ab".into())),
-            ("container-name:c", Target::ContainerName("c".into())),
-            ("cni-attachment-id:ab:eth0", Target::AttachmentId("ab:eth0".into())),
-            ("pod-name:ns/web", Target::Pod("ns/web".into())),
-            ("cep-name:ns/web", Target::Pod("ns/web".into())),
-            ("ipv4:10.0.0.1", Target::Address([10, 0, 0, 1].into())),
-            ("ipv6:fd00::1", Target::Address("fd00::1".parse().unwrap())),
+            ("42", EndpointReference::Id(EndpointId(42))),
+            ("cilium-local:0", EndpointReference::Id(EndpointId(0))),
+            ("container-id:ab", EndpointReference::ContainerId("ab".into())),
+            ("container-name:c", EndpointReference::ContainerName("c".into())),
+            ("cni-attachment-id:ab:eth0", EndpointReference::AttachmentId("ab:eth0".into())),
+            ("pod-name:ns/web", EndpointReference::Pod("ns/web".into())),
+            ("cep-name:ns/web", EndpointReference::Pod("ns/web".into())),
+            ("ipv4:10.0.0.1", EndpointReference::Address([10, 0, 0, 1].into())),
+            ("ipv6:fd00::1", EndpointReference::Address("fd00::1".parse().unwrap())),
         ] {
             assert_eq!(text.parse(), Ok(target), "{text}");
         }
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn names_what_is_wrong() {
-        let error = |text: &str| text.parse::<Target>().unwrap_err().to_string();
+        let error = |text: &str| text.parse::<EndpointReference>().unwrap_err().to_string();
         assert_eq!(error("99999"), "endpoint id too large: 99999");
         assert!(error("x").contains("a number from 1 to 65535"));
         assert!(error("nope:1").contains("unknown endpoint prefix \"nope\""));

@@ -52,7 +52,7 @@ impl WorkloadsState {
 pub struct Workloads {
     /// Outlives a crash: a manifest is read when it changes, not again.
     state: Lent<WorkloadsState>,
-    waiting: Vec<Question>,
+    waiting: Vec<WorkloadsRequest>,
     /// What a full mailbox did not take is told again.
     retelling: Retry,
     /// Who follows the cluster, if pods come from there.
@@ -60,12 +60,12 @@ pub struct Workloads {
 }
 
 /// What waits for manifests.
-enum Question {
+enum WorkloadsRequest {
     Facts(PodName, String, Reply<PodFacts>),
     Ports(BTreeMap<EndpointId, PodName>, Reply<BTreeMap<EndpointId, NamedPorts>>),
 }
 
-impl Question {
+impl WorkloadsRequest {
     fn is_closed(&self) -> bool {
         match self {
             Self::Facts(_, _, reply) => reply.is_closed(),
@@ -133,18 +133,18 @@ impl Workloads {
 
     /// Whether it can be answered. A restart does not wait for a cluster; a new pod does, until the
     /// cluster says who it is.
-    fn is_answerable(&self, question: &Question) -> bool {
+    fn is_answerable(&self, question: &WorkloadsRequest) -> bool {
         let reported = &self.state.reported;
         match (question, &self.cluster) {
             (_, None) => reported.complete,
-            (Question::Ports(..), Some(_)) => true,
-            (Question::Facts(pod, uid, _), Some(_)) => {
+            (WorkloadsRequest::Ports(..), Some(_)) => true,
+            (WorkloadsRequest::Facts(pod, uid, _), Some(_)) => {
                 reported.complete && reported.describes(pod, uid)
             }
         }
     }
 
-    fn ask(&mut self, question: Question) {
+    fn ask(&mut self, question: WorkloadsRequest) {
         if self.is_answerable(&question) {
             return self.answer(question);
         }
@@ -156,11 +156,11 @@ impl Workloads {
         }
     }
 
-    fn answer(&mut self, question: Question) {
+    fn answer(&mut self, question: WorkloadsRequest) {
         let reported = &mut self.state.reported;
         match question {
-            Question::Facts(pod, _, reply) => reply.send(reported.facts_of(pod)),
-            Question::Ports(pods, reply) => {
+            WorkloadsRequest::Facts(pod, _, reply) => reply.send(reported.facts_of(pod)),
+            WorkloadsRequest::Ports(pods, reply) => {
                 let ports = |(id, pod)| Some((id, reported.ports_of(&pod)?));
                 reply.send(pods.into_iter().filter_map(ports).collect());
             }
@@ -209,9 +209,9 @@ impl Behaviour for Workloads {
                 state.look_at_node();
             }
             WorkloadsMsg::Describe { namespace, pod, uid, reply } => {
-                self.ask(Question::Facts((namespace, pod), uid, reply));
+                self.ask(WorkloadsRequest::Facts((namespace, pod), uid, reply));
             }
-            WorkloadsMsg::PortsOf { pods, reply } => self.ask(Question::Ports(pods, reply)),
+            WorkloadsMsg::PortsOf { pods, reply } => self.ask(WorkloadsRequest::Ports(pods, reply)),
             WorkloadsMsg::Subscribe(listener) => self.state.listener = Some(listener),
         }
         self.tell(cx);

@@ -47,14 +47,14 @@ pub(super) struct Pod {
 
 /// The objects of one source.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Objects {
+pub(super) struct WorkloadObjects {
     pub(super) pods: BTreeMap<PodName, Pod>,
     pub(super) namespaces: Labelled,
     /// Labels of nodes.
     pub(super) nodes: Labelled,
 }
 
-impl Objects {
+impl WorkloadObjects {
     /// Takes in an object, or the objects of a list. Kinds that are not looked at are skipped; of
     /// one that cannot be used the version in `before` stays.
     pub(super) fn take(&mut self, value: &Value, before: &Self, errors: &mut Vec<ObjectError>) {

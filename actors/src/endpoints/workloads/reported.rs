@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{
     PodFacts,
-    object::{Objects, Pod, PodName},
+    object::{Pod, PodName, WorkloadObjects},
 };
 use serde_json::Value;
 
@@ -35,7 +35,7 @@ pub(super) struct ReportedWorkloads {
     node: String,
     /// How it was last found to be labelled, if somebody looked.
     node_labels: Option<Option<Labels>>,
-    sources: BTreeMap<String, Objects>,
+    sources: BTreeMap<String, WorkloadObjects>,
     /// Which sources describe a pod: the first by name counts.
     describers: BTreeMap<PodName, BTreeSet<String>>,
     /// What each pod was last found to be.
@@ -123,7 +123,7 @@ impl ReportedWorkloads {
     }
 
     /// A source describes other pods than before.
-    fn describe(&mut self, source: &str, before: &Objects, now: &Objects) {
+    fn describe(&mut self, source: &str, before: &WorkloadObjects, now: &WorkloadObjects) {
         for pod in before.pods.keys().filter(|pod| !now.pods.contains_key(*pod)) {
             if let Some(sources) = self.describers.get_mut(pod) {
                 sources.remove(source);
@@ -205,8 +205,8 @@ impl ReportedWorkloads {
 }
 
 /// What a source says now, and said `before` of objects that cannot be used as they are now.
-fn read(source: &str, values: &[Value], before: &Objects) -> Objects {
-    let (mut objects, mut errors) = (Objects::default(), Vec::new());
+fn read(source: &str, values: &[Value], before: &WorkloadObjects) -> WorkloadObjects {
+    let (mut objects, mut errors) = (WorkloadObjects::default(), Vec::new());
     values.iter().for_each(|value| objects.take(value, before, &mut errors));
     for error in errors {
         tracing::warn!(source, %error, "not taken in; what it was before stays");

@@ -208,7 +208,7 @@ fn what_cannot_be_read_stays_as_it_was() {
 fn errors_name_the_object_and_the_field() {
     let errors = |value: Value| {
         let mut errors = Vec::new();
-        object::Objects::default().take(&value, &Default::default(), &mut errors);
+        object::WorkloadObjects::default().take(&value, &Default::default(), &mut errors);
         errors.iter().map(ObjectError::to_string).collect::<Vec<_>>()
     };
     let list = json!({ "kind": "List", "items": [
@@ -293,7 +293,7 @@ fn a_port_that_cannot_be_is_refused_and_the_pod_stays_as_it_was() {
     ] {
         let mut errors = Vec::new();
         let pod = with_ports(wrong);
-        object::Objects::default().take(&pod, &Default::default(), &mut errors);
+        object::WorkloadObjects::default().take(&pod, &Default::default(), &mut errors);
         assert!(errors[0].to_string().contains(field), "{errors:?}");
         fixture.apply("a.yaml", &[pod]);
         assert_eq!(fixture.facts("shop", "web"), before);

@@ -4,76 +4,77 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     RecordedWait, What,
-    encode::{FAILED, Kind, WRITE, about_of},
+    encode::{FAILED, RecordKind, WRITE, about_of},
     fields::Content,
-    message::{Fields, cell_of},
-    names::Known,
+    message::{MessageFields, cell_of},
+    names::RingNames,
     segment::Base,
-    wait::{self, Whom},
+    wait::{self, EncodedWhom},
     words::Words,
 };
 use crate::host::{CellId, EnvelopeId, RootId, Time};
 
 /// Reads what an [`Encoder`](super::encode::Encoder) wrote; `None` where it did not write that.
 pub(super) struct Decoder<'a, 'w, W: ?Sized> {
-    pub(super) names: &'a mut Known<'w, W>,
+    pub(super) names: &'a mut RingNames<'w, W>,
     pub(super) base: &'a Base,
     pub(super) content: Content<'a>,
 }
 
 impl<W: Words + ?Sized> Decoder<'_, '_, W> {
-    pub(super) fn read(&mut self, kind: Kind) -> Option<What> {
+    pub(super) fn read(&mut self, kind: RecordKind) -> Option<What> {
         Some(match kind {
-            Kind::Root => {
+            RecordKind::Root => {
                 let [root, at] = self.content.numbers()?;
                 What::Root { root: RootId(root), what: self.text()?, at: Time(at) }
             }
-            Kind::Spawned => {
+            RecordKind::Spawned => {
                 let [cells, at] = self.content.numbers()?;
                 let (cell, parent) = (cell(cells), cell_of((cells >> 32) as u32));
                 What::Spawned { cell, name: self.text()?, parent, at: Time(at) }
             }
-            Kind::Message => {
+            RecordKind::Message => {
                 let numbers = self.content.numbers()?;
-                self.message(Fields::of_narrow(numbers, self.base)?)
+                self.message(MessageFields::of_narrow(numbers, self.base)?)
             }
-            Kind::WideMessage => {
+            RecordKind::WideMessage => {
                 let numbers = self.content.numbers()?;
-                self.message(Fields::of_wide(numbers)?)
+                self.message(MessageFields::of_wide(numbers)?)
             }
-            Kind::Crash => {
+            RecordKind::Crash => {
                 let [first, at] = self.content.numbers()?;
                 let (cell, kind) = (cell(first), self.name(first >> 32));
                 What::Crash { cell, kind, cause: self.text()?, at: Time(at) }
             }
-            Kind::State => {
+            RecordKind::State => {
                 let [first, at] = self.content.numbers()?;
                 let (from, to) = (self.name(first >> 32), self.name(first >> 48));
                 What::State { cell: cell(first), from, to, why: self.text()?, at: Time(at) }
             }
-            Kind::WaitBegan => What::WaitBegan(self.wait()?),
-            Kind::Waited => {
+            RecordKind::WaitBegan => What::WaitBegan(self.wait()?),
+            RecordKind::Waited => {
                 let numbers = self.content.numbers()?;
-                self.waited(wait::Fields::of_narrow(numbers, self.base))?
+                self.waited(wait::WaitFields::of_narrow(numbers, self.base))?
             }
-            Kind::WideWaited => {
+            RecordKind::WideWaited => {
                 let numbers = self.content.numbers()?;
-                self.waited(wait::Fields::of_wide(numbers))?
+                self.waited(wait::WaitFields::of_wide(numbers))?
             }
-            Kind::Kernel => self.kernel()?,
-            Kind::Phase => {
+            RecordKind::Kernel => self.kernel()?,
+            RecordKind::Phase => {
                 let [started, ended] = self.content.numbers()?.map(Time);
                 What::Phase { name: self.text()?, started, ended }
             }
-            Kind::Stopped => {
+            RecordKind::Stopped => {
                 let [first, at] = self.content.numbers()?;
                 What::Stopped { cell: cell(first), at: Time(at) }
             }
         })
     }
 
-    fn message(&mut self, fields: Fields) -> What {
-        let Fields { kind, id, from, to, cause, root, enqueued, started, ended, outcome } = fields;
+    fn message(&mut self, fields: MessageFields) -> What {
+        let MessageFields { kind, id, from, to, cause, root, enqueued, started, ended, outcome } =
+            fields;
         let kind = self.names.get(kind);
         What::Message { id, kind, from, to, cause, root, enqueued, started, ended, outcome }
     }
@@ -81,19 +82,19 @@ impl<W: Words + ?Sized> Decoder<'_, '_, W> {
     /// A wait that begins.
     pub(super) fn wait(&mut self) -> Option<RecordedWait> {
         let numbers = self.content.numbers()?;
-        self.recorded(wait::Fields::of_began(numbers))
+        self.recorded(wait::WaitFields::of_began(numbers))
     }
 
-    fn waited(&mut self, (fields, end): (wait::Fields, wait::End)) -> Option<What> {
+    fn waited(&mut self, (fields, end): (wait::WaitFields, wait::WaitEnd)) -> Option<What> {
         let wait = self.recorded(fields)?;
         Some(What::Waited { wait, ended: end.at, answered: end.answered })
     }
 
-    fn recorded(&mut self, fields: wait::Fields) -> Option<RecordedWait> {
-        let wait::Fields { wait, who, whom, why, since, until } = fields;
+    fn recorded(&mut self, fields: wait::WaitFields) -> Option<RecordedWait> {
+        let wait::WaitFields { wait, who, whom, why, since, until } = fields;
         let (whom, whom_cell) = match whom {
-            Whom::Cell(cell) => (cell.to_string().into(), Some(cell)),
-            Whom::Port(port) => (self.names.get(port), None),
+            EncodedWhom::Cell(cell) => (cell.to_string().into(), Some(cell)),
+            EncodedWhom::Port(port) => (self.names.get(port), None),
         };
         let why = if why == 0 { self.text()? } else { self.names.get(why) };
         Some(RecordedWait { wait, who, whom, whom_cell, why, since, until })

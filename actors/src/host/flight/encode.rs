@@ -4,18 +4,18 @@
 use std::{borrow::Cow, net::IpAddr, sync::atomic::AtomicU64};
 
 use super::{
-    fields::Fields,
+    fields::RecordFields,
     message::number,
-    names::Names,
+    names::NameNumbers,
     segment::Base,
-    wait::{self, End},
+    wait::{self, WaitEnd},
 };
 use crate::host::{About, CellId, Record, Wait, Whom};
 
 /// Kinds of records. What can be carried over begins with the number of its subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Kind {
+pub(super) enum RecordKind {
     Root = 1,
     Spawned,
     Message,
@@ -32,7 +32,7 @@ pub(super) enum Kind {
     Stopped,
 }
 
-impl Kind {
+impl RecordKind {
     /// By their numbers, from 1.
     const ALL: [Self; 12] = [
         Self::Root,
@@ -69,14 +69,14 @@ pub(super) const FAILED: u64 = 2;
 
 /// Writes all records but messages and waits that are over.
 pub(super) struct Encoder<'a> {
-    pub(super) names: &'a mut Names,
+    pub(super) names: &'a mut NameNumbers,
     pub(super) words: &'a [AtomicU64],
-    pub(super) out: &'a mut Fields,
+    pub(super) out: &'a mut RecordFields,
 }
 
 impl Encoder<'_> {
     /// The record's kind; `None` for what has a place of its own.
-    pub(super) fn write(&mut self, record: &Record<'_>) -> Option<Kind> {
+    pub(super) fn write(&mut self, record: &Record<'_>) -> Option<RecordKind> {
         Some(match *record {
             Record::Handling { .. } | Record::Message { .. } | Record::WaitEnded { .. } => {
                 return None;
@@ -84,41 +84,41 @@ impl Encoder<'_> {
             Record::Root { root, what, at } => {
                 self.out.numbers([root.0, at.0]);
                 self.out.text(what);
-                Kind::Root
+                RecordKind::Root
             }
             Record::Spawned { cell, name, parent, at } => {
                 self.out.numbers([cell_and(cell, number(parent)), at.0]);
                 self.out.text(name);
-                Kind::Spawned
+                RecordKind::Spawned
             }
             Record::Crash { cell, kind, cause, at } => {
                 let kind = self.name(kind);
                 self.out.numbers([cell_and(cell, kind), at.0]);
                 self.out.text(cause);
-                Kind::Crash
+                RecordKind::Crash
             }
             Record::State { cell, from, to, why, at } => {
                 let names = self.name(from) | self.name(to) << 16;
                 self.out.numbers([cell_and(cell, names), at.0]);
                 self.out.text(why);
-                Kind::State
+                RecordKind::State
             }
             Record::WaitBegan { wait } | Record::WaitLasts { wait } => {
                 self.began(wait);
-                Kind::WaitBegan
+                RecordKind::WaitBegan
             }
             Record::Kernel { .. } => {
                 self.kernel(record);
-                Kind::Kernel
+                RecordKind::Kernel
             }
             Record::Phase { name, started, ended } => {
                 self.out.numbers([started.0, ended.0]);
                 self.out.text(name);
-                Kind::Phase
+                RecordKind::Phase
             }
             Record::Stopped { cell, at } => {
                 self.out.numbers([cell_and(cell, 0), at.0]);
-                Kind::Stopped
+                RecordKind::Stopped
             }
         })
     }
@@ -157,37 +157,37 @@ impl Encoder<'_> {
     }
 
     /// A wait that is over.
-    pub(super) fn waited(&mut self, wait: &Wait, end: End, base: &Base) -> Kind {
+    pub(super) fn waited(&mut self, wait: &Wait, end: WaitEnd, base: &Base) -> RecordKind {
         let fields = self.wait(wait);
         let kind = match fields.narrow(end, base) {
             Some(numbers) => {
                 self.out.numbers(numbers);
-                Kind::Waited
+                RecordKind::Waited
             }
             None => {
                 self.out.numbers(fields.wide(end));
-                Kind::WideWaited
+                RecordKind::WideWaited
             }
         };
         self.reason(wait, fields);
         kind
     }
 
-    fn wait(&mut self, wait: &Wait) -> wait::Fields {
+    fn wait(&mut self, wait: &Wait) -> wait::WaitFields {
         let &Wait { id, who, since, until, .. } = wait;
         let whom = match wait.whom {
-            Whom::Cell(cell) => wait::Whom::Cell(cell),
-            Whom::Port(port) => wait::Whom::Port(self.names.number(self.words, port)),
+            Whom::Cell(cell) => wait::EncodedWhom::Cell(cell),
+            Whom::Port(port) => wait::EncodedWhom::Port(self.names.number(self.words, port)),
         };
         // A reason that is known at compile time is a name; 0 if it is none, or has no room.
         let why = match wait.why {
             Cow::Borrowed(why) => self.names.number(self.words, why),
             Cow::Owned(_) => 0,
         };
-        wait::Fields { wait: id, who, whom, why, since, until }
+        wait::WaitFields { wait: id, who, whom, why, since, until }
     }
 
-    fn reason(&mut self, wait: &Wait, fields: wait::Fields) {
+    fn reason(&mut self, wait: &Wait, fields: wait::WaitFields) {
         if fields.why == 0 {
             self.out.text(&wait.why);
         }

@@ -9,12 +9,12 @@ pub(super) const WORDS_MAX: usize = 2 * (TEXT_MAX / 8 + 1) + 10;
 const BESIDE: usize = 6;
 
 /// A record's content: numbers, in words of their own or side by side, and texts.
-pub(super) struct Fields {
+pub(super) struct RecordFields {
     words: [u64; WORDS_MAX],
     len: usize,
 }
 
-impl Fields {
+impl RecordFields {
     pub(super) fn new() -> Self {
         Self { words: [0; WORDS_MAX], len: 0 }
     }
@@ -65,7 +65,7 @@ fn little(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
-/// Reads what [`Fields`] took; `None` where it did not take that.
+/// Reads what [`RecordFields`] took; `None` where it did not take that.
 pub(super) struct Content<'a>(pub(super) &'a [u64]);
 
 impl Content<'_> {

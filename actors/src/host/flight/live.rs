@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::encode::Kind;
+use super::encode::RecordKind;
 use crate::host::{CellId, Record, RootId, WaitId};
 
 /// Cells whose latest states are kept side by side.
@@ -57,16 +57,16 @@ impl Live {
     }
 
     /// Whether a record of turn `old`, about that subject, is still needed.
-    pub(super) fn needs(&mut self, kind: Kind, subject: u64, seq: u64, old: u64) -> bool {
+    pub(super) fn needs(&mut self, kind: RecordKind, subject: u64, seq: u64, old: u64) -> bool {
         match kind {
             // Timers that began with the start go on for ever.
-            Kind::Root => subject <= 1 || self.roots.contains_key(&RootId(subject)),
-            Kind::Spawned => self.lives(subject, old),
-            Kind::State => {
+            RecordKind::Root => subject <= 1 || self.roots.contains_key(&RootId(subject)),
+            RecordKind::Spawned => self.lives(subject, old),
+            RecordKind::State => {
                 let latest = cell(subject).is_some_and(|it| self.states.get(it) == seq);
                 latest && self.lives(subject, old)
             }
-            Kind::WaitBegan => self.waits.contains(&WaitId(subject)),
+            RecordKind::WaitBegan => self.waits.contains(&WaitId(subject)),
             _ => false,
         }
     }

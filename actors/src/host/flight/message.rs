@@ -18,7 +18,7 @@ pub(super) const TIME_MIDDLE: u64 = 1 << (TIME_BITS - 1);
 
 /// A message's record as numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fields {
+pub(super) struct MessageFields {
     /// Number of the name of its kind.
     pub(super) kind: u16,
     pub(super) id: EnvelopeId,
@@ -32,7 +32,7 @@ pub(super) struct Fields {
     pub(super) outcome: Outcome,
 }
 
-impl Fields {
+impl MessageFields {
     pub(super) fn of(
         kind: u16,
         header: &Header,

@@ -22,14 +22,14 @@ const NAME_MAX: usize = 255;
 const CACHED: usize = 256;
 
 /// Gives numbers to the names that are known at compile time, and writes each once.
-pub(super) struct Names {
+pub(super) struct NameNumbers {
     by_text: BTreeMap<&'static str, u16>,
     /// The same by address, for most are asked for again and again.
     cache: [(usize, usize, u16); CACHED],
     used: usize,
 }
 
-impl Names {
+impl NameNumbers {
     pub(super) fn new() -> Self {
         Self { by_text: BTreeMap::new(), cache: [(0, 0, 0); CACHED], used: 0 }
     }
@@ -72,12 +72,12 @@ impl Names {
 }
 
 /// The names of a ring, by their numbers.
-pub(super) struct Known<'a, W: ?Sized> {
+pub(super) struct RingNames<'a, W: ?Sized> {
     words: &'a W,
     names: Vec<Arc<str>>,
 }
 
-impl<'a, W: Words + ?Sized> Known<'a, W> {
+impl<'a, W: Words + ?Sized> RingNames<'a, W> {
     pub(super) fn read(words: &'a W) -> Self {
         Self { words, names: read(words) }
     }

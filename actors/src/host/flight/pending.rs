@@ -7,11 +7,11 @@ use std::sync::atomic::AtomicU64;
 use super::{
     RecordedWait,
     decode::Decoder,
-    encode::Kind,
+    encode::RecordKind,
     fields::Content,
     front::{Birth, Geometry},
-    names::Known,
-    segment::{Base, Label},
+    names::RingNames,
+    segment::{Base, RecordHeader},
     words::{Words, put},
 };
 use crate::host::WaitId;
@@ -40,7 +40,11 @@ impl Pending {
             return false;
         }
         self.waits[index] = wait.0;
-        let label = Label { words: content.len() as u16, kind: Kind::WaitBegan as u8, flags: 0 };
+        let label = RecordHeader {
+            words: content.len() as u16,
+            kind: RecordKind::WaitBegan as u8,
+            flags: 0,
+        };
         label.write(words, self.salt, self.geometry.pending(index), content);
         true
     }
@@ -69,12 +73,12 @@ pub(super) fn read<W: Words + ?Sized>(
     words: &W,
     geometry: Geometry,
     birth: &Birth,
-    names: &mut Known<'_, W>,
+    names: &mut RingNames<'_, W>,
 ) -> Vec<RecordedWait> {
     let (salt, base) = (salt(birth), Base::default());
     let mut waits: Vec<_> = (0..geometry.places())
         .filter_map(|index| {
-            let (_, content) = Label::read(words, salt, geometry.pending(index))?;
+            let (_, content) = RecordHeader::read(words, salt, geometry.pending(index))?;
             Decoder { names, base: &base, content: Content(&content) }.wait()
         })
         .collect();

@@ -5,12 +5,12 @@ use std::{collections::BTreeMap, ops::Range, sync::Arc};
 use super::{
     Birth, Event, Flight, FlightError, Life, What,
     decode::{Decoder, name_whom},
-    encode::Kind,
+    encode::RecordKind,
     fields::Content,
     front::{self, BEGUN, ENDED, Geometry},
-    names::Known,
+    names::RingNames,
     pending,
-    segment::{Base, CARRIED, HEAD_WORDS, Head, Label},
+    segment::{Base, CARRIED, HEAD_WORDS, Head, RecordHeader},
     unfinished,
     words::Words,
 };
@@ -31,7 +31,7 @@ pub fn read_part<W: Words + ?Sized>(
     // First, so that what is being written right now is not taken for torn.
     let begun = words.word(BEGUN);
     let (birth, geometry) = front::read(words)?;
-    let mut names = Known::read(words);
+    let mut names = RingNames::read(words);
     // Before the records: what ends meanwhile is among those.
     let waits = pending::read(words, geometry, &birth, &mut names);
     let mut reading = Reading {
@@ -101,7 +101,7 @@ pub fn older<W: Words + ?Sized>(
 struct Reading<'a, W: ?Sized> {
     words: &'a W,
     geometry: Geometry,
-    names: Known<'a, W>,
+    names: RingNames<'a, W>,
     after: u64,
     /// How many events are desired at most.
     limit: usize,
@@ -156,7 +156,7 @@ impl<W: Words + ?Sized> Reading<'_, W> {
         let (salt, mut next) = (head.salt(), HEAD_WORDS);
         let mut seqs = head.first..;
         while next < self.geometry.segment_words {
-            let record = Label::read(self.words, salt, place + next);
+            let record = RecordHeader::read(self.words, salt, place + next);
             let Some((label, content)) = record else { return };
             next += 1 + usize::from(label.words);
             if only_carried && label.flags & CARRIED == 0 {
@@ -177,8 +177,8 @@ impl<W: Words + ?Sized> Reading<'_, W> {
 
     fn event(&mut self, seq: u64, kind: u8, base: &Base, content: Content<'_>) {
         // A kind that a later version added is no error; its record is left out.
-        let Some(kind) = Kind::of(kind) else { return };
-        if seq <= self.after && kind != Kind::Spawned {
+        let Some(kind) = RecordKind::of(kind) else { return };
+        if seq <= self.after && kind != RecordKind::Spawned {
             return;
         }
         let decoded = Decoder { names: &mut self.names, base, content }.read(kind);

@@ -64,14 +64,14 @@ impl Head {
 
 /// What stands in a record's first word, besides the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Label {
+pub(super) struct RecordHeader {
     /// Words of its content.
     pub(super) words: u16,
     pub(super) kind: u8,
     pub(super) flags: u8,
 }
 
-impl Label {
+impl RecordHeader {
     fn bits(self) -> u64 {
         u64::from(self.words) << 32 | u64::from(self.kind) << 48 | u64::from(self.flags) << 56
     }

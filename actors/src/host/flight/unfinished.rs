@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     message::{cell_of, number},
-    names::Known,
+    names::RingNames,
     words::{Words, put},
 };
 use crate::host::{CellId, EnvelopeId, Header, RootId, Time};
@@ -67,7 +67,10 @@ pub(super) fn end(words: &[AtomicU64]) {
 }
 
 /// What is being handled, or was when the writer ended.
-pub(super) fn read<W: Words + ?Sized>(words: &W, names: &mut Known<'_, W>) -> Option<Unfinished> {
+pub(super) fn read<W: Words + ?Sized>(
+    words: &W,
+    names: &mut RingNames<'_, W>,
+) -> Option<Unfinished> {
     let id = words.word(UNFINISHED.start);
     let [kind, cells, cause, root, enqueued, started] =
         std::array::from_fn(|index| words.word(UNFINISHED.start + 1 + index));

@@ -19,10 +19,10 @@ const ANSWERED: u64 = 2;
 
 /// A wait's record as numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fields {
+pub(super) struct WaitFields {
     pub(super) wait: WaitId,
     pub(super) who: Option<CellId>,
-    pub(super) whom: Whom,
+    pub(super) whom: EncodedWhom,
     /// Number of its reason's name; 0 if that is a text of its own.
     pub(super) why: u16,
     pub(super) since: Time,
@@ -31,23 +31,23 @@ pub(super) struct Fields {
 
 /// An actor, or the number of a port's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Whom {
+pub(super) enum EncodedWhom {
     Cell(CellId),
     Port(u16),
 }
 
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct End {
+pub(super) struct WaitEnd {
     pub(super) at: Time,
     pub(super) answered: bool,
 }
 
-impl Fields {
+impl WaitFields {
     pub(super) fn began(&self) -> [u64; BEGAN] {
         let (cell, port) = match self.whom {
-            Whom::Cell(cell) => (u64::from(cell.0), 0),
-            Whom::Port(port) => (0, u64::from(port)),
+            EncodedWhom::Cell(cell) => (u64::from(cell.0), 0),
+            EncodedWhom::Port(port) => (0, u64::from(port)),
         };
         let cells = number(self.who) | cell << 32;
         [self.wait.0, cells, port | u64::from(self.why) << 16, self.since.0, self.until.0]
@@ -55,8 +55,8 @@ impl Fields {
 
     pub(super) fn of_began([wait, cells, names, since, until]: [u64; BEGAN]) -> Self {
         let whom = match cell_of((cells >> 32) as u32) {
-            Some(cell) => Whom::Cell(cell),
-            None => Whom::Port(names as u16),
+            Some(cell) => EncodedWhom::Cell(cell),
+            None => EncodedWhom::Port(names as u16),
         };
         Self {
             wait: WaitId(wait),
@@ -69,10 +69,10 @@ impl Fields {
     }
 
     /// It is over, in four words; `None` if it does not fit.
-    pub(super) fn narrow(&self, end: End, base: &Base) -> Option<[u64; OVER]> {
+    pub(super) fn narrow(&self, end: WaitEnd, base: &Base) -> Option<[u64; OVER]> {
         let (whom, port) = match self.whom {
-            Whom::Cell(cell) => (u64::from(cell.0), 0),
-            Whom::Port(port) => (u64::from(port), PORT),
+            EncodedWhom::Cell(cell) => (u64::from(cell.0), 0),
+            EncodedWhom::Port(port) => (u64::from(port), PORT),
         };
         let flags = port | if end.answered { ANSWERED } else { 0 };
         let who = number(self.who);
@@ -88,15 +88,15 @@ impl Fields {
         ])
     }
 
-    pub(super) fn of_narrow(words: [u64; OVER], base: &Base) -> (Self, End) {
+    pub(super) fn of_narrow(words: [u64; OVER], base: &Base) -> (Self, WaitEnd) {
         let [first, cells, third, took] = words;
         let time = |bits: u64| bits & ((1 << TIME_BITS) - 1);
         let cell = |bits: u64| (bits & ((1 << CELL_BITS) - 1)) as u32;
         let flags = first >> 56;
         let whom = cell(cells >> CELL_BITS);
         let whom = match flags & PORT {
-            0 => Whom::Cell(CellId(whom)),
-            _ => Whom::Port(whom as u16),
+            0 => EncodedWhom::Cell(CellId(whom)),
+            _ => EncodedWhom::Port(whom as u16),
         };
         let ended = base.time.wrapping_add(time(third)).wrapping_sub(TIME_MIDDLE);
         let since = ended.wrapping_sub(took);
@@ -109,17 +109,17 @@ impl Fields {
             since: Time(since),
             until: Time(since.wrapping_add(patience)),
         };
-        (fields, End { at: Time(ended), answered: flags & ANSWERED != 0 })
+        (fields, WaitEnd { at: Time(ended), answered: flags & ANSWERED != 0 })
     }
 
-    pub(super) fn wide(&self, end: End) -> [u64; OVER_WIDE] {
+    pub(super) fn wide(&self, end: WaitEnd) -> [u64; OVER_WIDE] {
         let [wait, cells, names, since, until] = self.began();
         [wait, cells, names | u64::from(end.answered) << 32, since, until, end.at.0]
     }
 
-    pub(super) fn of_wide(words: [u64; OVER_WIDE]) -> (Self, End) {
+    pub(super) fn of_wide(words: [u64; OVER_WIDE]) -> (Self, WaitEnd) {
         let [wait, cells, names, since, until, at] = words;
-        let end = End { at: Time(at), answered: names >> 32 & 1 == 1 };
+        let end = WaitEnd { at: Time(at), answered: names >> 32 & 1 == 1 };
         (Self::of_began([wait, cells, names, since, until]), end)
     }
 }

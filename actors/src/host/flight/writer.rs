@@ -5,16 +5,16 @@ use std::{ops::Range, sync::atomic::AtomicU64};
 
 use super::{
     Birth, FlightError, Memory,
-    encode::{Encoder, Kind},
-    fields::{Fields, text_words},
+    encode::{Encoder, RecordKind},
+    fields::{RecordFields, text_words},
     front::{self, BEGUN, Geometry},
     live::Live,
     message,
-    names::Names,
+    names::NameNumbers,
     pending::Pending,
-    segment::{Base, CARRIED, HEAD_WORDS, Head, Label},
+    segment::{Base, CARRIED, HEAD_WORDS, Head, RecordHeader},
     unfinished,
-    wait::{End, OVER_WIDE},
+    wait::{OVER_WIDE, WaitEnd},
     words::{Words, put},
 };
 use crate::host::{EnvelopeId, Header, Outcome, Record, Recorder, Time, Wait};
@@ -23,7 +23,7 @@ use crate::host::{EnvelopeId, Header, Outcome, Record, Recorder, Time, Wait};
 pub struct Writer<M> {
     memory: M,
     geometry: Geometry,
-    names: Names,
+    names: NameNumbers,
     pending: Pending,
     live: Live,
     tail: Tail,
@@ -34,7 +34,7 @@ pub struct Writer<M> {
     /// The message that is being handled.
     unfinished: EnvelopeId,
     /// The record's content.
-    content: Box<Fields>,
+    content: Box<RecordFields>,
 }
 
 impl<M: Memory> Writer<M> {
@@ -47,14 +47,14 @@ impl<M: Memory> Writer<M> {
         Ok(Self {
             memory,
             geometry,
-            names: Names::new(),
+            names: NameNumbers::new(),
             pending: Pending::new(geometry, birth),
             live: Live::default(),
             tail,
             seq: 0,
             latest,
             unfinished: EnvelopeId::default(),
-            content: Box::new(Fields::new()),
+            content: Box::new(RecordFields::new()),
         })
     }
 
@@ -63,7 +63,7 @@ impl<M: Memory> Writer<M> {
         let words = self.memory.words();
         self.geometry = front::write(words, birth)?;
         put(words, BEGUN, self.seq);
-        (self.names, self.pending) = (Names::new(), Pending::new(self.geometry, birth));
+        (self.names, self.pending) = (NameNumbers::new(), Pending::new(self.geometry, birth));
         let head = Head { turn: self.turn() + 1, first: self.seq + 1, base: self.latest };
         self.tail = Tail::open(head, self.geometry, words);
         Ok(())
@@ -102,16 +102,16 @@ impl<M: Memory> Writer<M> {
             unfinished::end(words);
         }
         let kind = self.names.number(words, header.kind);
-        let fields = message::Fields::of(kind, header, started, ended, outcome);
+        let fields = message::MessageFields::of(kind, header, started, ended, outcome);
         match fields.narrow(&self.tail.head.base) {
-            Some(content) => self.tail.append(words, Kind::Message, 0, &content),
-            None => self.tail.append(words, Kind::WideMessage, 0, &fields.wide()),
+            Some(content) => self.tail.append(words, RecordKind::Message, 0, &content),
+            None => self.tail.append(words, RecordKind::WideMessage, 0, &fields.wide()),
         }
         self.latest = Base { id: header.id.0, root: header.root.0, time: header.enqueued.0 };
         self.live.used(header.root, self.tail.head.turn);
     }
 
-    fn waited(&mut self, wait: &Wait, end: End) {
+    fn waited(&mut self, wait: &Wait, end: WaitEnd) {
         self.make_room(OVER_WIDE + text_words(wait.why.len()));
         let base = self.tail.head.base;
         let kind = self.encoder().waited(wait, end, &base);
@@ -161,8 +161,8 @@ impl<M: Memory> Writer<M> {
         let (salt, mut seqs, mut next) = (head.salt(), head.first.., HEAD_WORDS);
         while next < self.geometry.segment_words && self.tail.is_half_empty() {
             // Nearly all are such as nothing needs: only their labels are looked at.
-            let (at, label) = (place + next, Label::peek(words, place + next));
-            let Some(kind) = Kind::of(label.kind).filter(|_| label.words > 0) else { return };
+            let (at, label) = (place + next, RecordHeader::peek(words, place + next));
+            let Some(kind) = RecordKind::of(label.kind).filter(|_| label.words > 0) else { return };
             next += 1 + usize::from(label.words);
             let carried = usize::from(label.flags & CARRIED);
             let seq = if carried == 0 { seqs.next() } else { Some(words.word(at + 1)) };
@@ -171,7 +171,7 @@ impl<M: Memory> Writer<M> {
             if !self.live.needs(kind, subject, seq, old) {
                 continue;
             }
-            let Some((_, content)) = Label::read(words, salt, at) else { return };
+            let Some((_, content)) = RecordHeader::read(words, salt, at) else { return };
             let content = content.get(carried..).unwrap_or_default();
             if self.tail.fits(1 + content.len()) {
                 self.tail.append(words, kind, CARRIED, &[&[seq], content].concat());
@@ -208,8 +208,8 @@ impl Tail {
         self.next - self.place < (self.end - self.place) / 2
     }
 
-    fn append(&mut self, words: &[AtomicU64], kind: Kind, flags: u8, content: &[u64]) {
-        let label = Label { words: content.len() as u16, kind: kind as u8, flags };
+    fn append(&mut self, words: &[AtomicU64], kind: RecordKind, flags: u8, content: &[u64]) {
+        let label = RecordHeader { words: content.len() as u16, kind: kind as u8, flags };
         label.write(words, self.salt, self.next, content);
         self.next += 1 + content.len();
     }
@@ -237,7 +237,7 @@ impl<M: Memory> Recorder for Writer<M> {
             Record::Message { header, started, ended, outcome } => {
                 return self.message(&header, started, ended, outcome);
             }
-            Record::WaitEnded { wait, answered, at } => self.waited(wait, End { at, answered }),
+            Record::WaitEnded { wait, answered, at } => self.waited(wait, WaitEnd { at, answered }),
             _ => self.other(&record),
         }
         self.live.note(&record, self.seq, self.tail.head.turn);

@@ -12,7 +12,7 @@ use std::{
 use super::{AuditView, AuditorMsg, answers::AuditorAnswer};
 use crate::{
     endpoints::{
-        endpoint::{EndpointView, State},
+        endpoint::{EndpointState, EndpointView},
         ipam::IpamMsg,
         supervisor::{EndpointsMsg, KernelLook},
     },
@@ -134,7 +134,8 @@ impl Auditor {
     fn read_policies(&mut self, cx: &mut Cx<'_, Self>) {
         let Some(look) = &mut self.look else { return };
         let state = &mut *self.state;
-        let ready = look.before.iter().filter(|view| view.state == State::Ready && !view.failing);
+        let ready =
+            look.before.iter().filter(|view| view.state == EndpointState::Ready && !view.failing);
         let (ahead, behind): (Vec<_>, Vec<_>) = ready.partition(|view| view.id > state.read);
         for view in ahead.into_iter().chain(behind).take(POLICIES_A_LOOK) {
             state.read = view.id;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use crate::{
-    endpoints::{endpoint::EndpointView, ipam::Lease},
+    endpoints::{endpoint::EndpointView, ipam::AddressLease},
     host::{AskError, Message},
     policy::identity::Identity,
     ports::KernelDone,
@@ -12,7 +12,7 @@ use crate::{
 /// What the auditor hears of its own questions, timers and ports.
 pub enum AuditorAnswer {
     /// From IPAM: addresses that are handed out.
-    Leased(Result<BTreeMap<IpAddr, Lease>, AskError>),
+    Leased(Result<BTreeMap<IpAddr, AddressLease>, AskError>),
     /// The identities.
     Identified(Result<Vec<Identity>, AskError>),
     /// From the kernel: some endpoints' policy maps.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     endpoints::supervisor::KernelLook,
     host::{Message, Reply, Time},
-    model::drift::{Drift, Kind},
+    model::drift::{Drift, DriftKind},
 };
 
 /// What looking found.
@@ -46,11 +46,11 @@ pub struct Drifted {
 
 impl Drifted {
     /// How many drifted in this way.
-    pub fn count(&self, kind: Kind) -> u64 {
+    pub fn count(&self, kind: DriftKind) -> u64 {
         match kind {
-            Kind::Missing => self.missing,
-            Kind::Changed => self.changed,
-            Kind::Foreign => self.foreign,
+            DriftKind::Missing => self.missing,
+            DriftKind::Changed => self.changed,
+            DriftKind::Foreign => self.foreign,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{AuditView, AuditorMsg};
 use crate::{
-    endpoints::supervisor::Target,
+    endpoints::supervisor::EndpointReference,
     model::EndpointId,
     ports::{KernelOp, LxcRow},
     testing::{KernelState, World, pod, spec},
@@ -61,13 +61,13 @@ fn a_sound_node_is_looked_at_and_nothing_is_found() {
         world.apply("pods", [pod(1, &format!("web-{round}")), pod(2, "db")]);
         world.advance(Duration::from_millis(2));
         assert!(created.now().unwrap().unwrap().is_ok());
-        assert_eq!(world.delete(Target::ContainerId(spec(3).container_id)), Some(0));
+        assert_eq!(world.delete(EndpointReference::ContainerId(spec(3).container_id)), Some(0));
     }
     let last = view(&world);
     assert!(last.looks >= first.looks + 10 && last.found.is_empty(), "{last:?}");
     // A node without endpoints is looked at as well.
     for number in [1, 2] {
-        world.delete(Target::ContainerId(spec(number).container_id));
+        world.delete(EndpointReference::ContainerId(spec(number).container_id));
     }
     world.advance(2 * LOOK);
     let empty = view(&world);

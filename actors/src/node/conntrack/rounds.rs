@@ -10,7 +10,7 @@ const VAIN_MAX: u32 = 5;
 
 /// A sweep through tables.
 #[derive(Clone, Copy)]
-pub(super) struct Round {
+pub(super) struct CollectionRound {
     /// Of which families.
     pub(super) families: Families,
     /// Whether it would not have come yet, had nothing been full.
@@ -28,7 +28,7 @@ pub(super) struct Rounds {
     /// In which something is full, and no round has begun since that was said.
     full: Families,
     /// What the kernel is at.
-    current: Option<Round>,
+    current: Option<CollectionRound>,
     /// When the last one ended.
     ended: Option<Time>,
     /// How many in a row were begun by a signal and removed hardly anything: what is full is full of
@@ -71,12 +71,12 @@ impl Rounds {
     }
 
     /// Begins the round that is due, if one is.
-    pub(super) fn start(&mut self, interval: Duration, now: Time) -> Option<Round> {
+    pub(super) fn start(&mut self, interval: Duration, now: Time) -> Option<CollectionRound> {
         self.next(interval, now).filter(|due| *due <= now)?;
         let full = mem::take(&mut self.full);
         let by_signal = self.regular(interval).is_none_or(|regular| now < regular);
         let families = if by_signal { full } else { Families::DUAL };
-        self.current = Some(Round { families, by_signal, full });
+        self.current = Some(CollectionRound { families, by_signal, full });
         self.current
     }
 

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     host::{AskError, Behaviour, Cx, Lent, Pauses, Reply, Retry, Survives},
-    model::drift::{Drift, Found, Kind, Watch},
+    model::drift::{Drift, DriftByMap, DriftKind, DriftReply, DriftWatch},
     ports::{
         DeviceLinks, DeviceTables, HookState, Kernel, KernelDone, KernelJob, KernelOp,
         KernelOutcome, Link,
@@ -41,8 +41,8 @@ pub struct Devices {
     present: Option<DeviceTables>,
     /// What it was known to hold, where it is read anew to see what drifted; who hears of that.
     believed: Option<DeviceTables>,
-    watch: Watch,
-    subscribers: Vec<Reply<Vec<Drift>>>,
+    watch: DriftWatch,
+    subscribers: Vec<DriftReply>,
     drifted: Vec<Drift>,
     /// Steps that the kernel is doing.
     under_way: Vec<KernelOp>,
@@ -76,7 +76,7 @@ impl Devices {
     pub fn factory(
         kernel: Rc<dyn Kernel>,
         settings: DevicesSettings,
-        watch: Watch,
+        watch: DriftWatch,
     ) -> impl FnMut() -> Self + 'static {
         let (settings, state) = (Survives::new(settings), Survives::<DevicesState>::default());
         move || Self {
@@ -253,7 +253,7 @@ impl Devices {
         self.believed = self.present.take().or(self.believed.take());
     }
 
-    fn compare(&mut self, subscriber: Option<Reply<Vec<Drift>>>, cx: &mut Cx<'_, Self>) {
+    fn compare(&mut self, subscriber: Option<DriftReply>, cx: &mut Cx<'_, Self>) {
         if subscriber.is_none() {
             self.watch.sweep_later(cx, DevicesAnswer::Sweep);
         }
@@ -267,7 +267,7 @@ impl Devices {
 
     /// Notes which rows are not as they were known.
     fn note(&mut self, believed: &DeviceTables, seen: &DeviceTables) {
-        let mut found = Found::default();
+        let mut found = DriftByMap::default();
         let device = |ifindex: &u32| format!("interface {ifindex}");
         found.compare_all("volvox_device", &believed.rows, &seen.rows, device);
         let (written, there) = (&believed.unmasqueraded, &seen.unmasqueraded);
@@ -275,8 +275,8 @@ impl Devices {
             IpNet::V4(_) => "cilium_ipmasq_v4",
             IpNet::V6(_) => "cilium_ipmasq_v6",
         };
-        written.difference(there).for_each(|it| found.note(map(it), Kind::Missing, it));
-        there.difference(written).for_each(|it| found.note(map(it), Kind::Foreign, it));
+        written.difference(there).for_each(|it| found.note(map(it), DriftKind::Missing, it));
+        there.difference(written).for_each(|it| found.note(map(it), DriftKind::Foreign, it));
         let found = found.into_all();
         self.watch.tell(found.clone());
         self.drifted.extend(found);

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     host::{Message, Reply},
-    model::{Addresses, drift::Drift},
+    model::{Addresses, drift::DriftReply},
     ports::Link,
 };
 
@@ -64,7 +64,7 @@ pub enum DevicesMsg {
     AtRest(Reply<()>),
     /// Compare the kernel's rows with what was written, and write again what differs; told then
     /// what did.
-    Compare(Reply<Vec<Drift>>),
+    Compare(DriftReply),
     /// Show it.
     Show(Reply<DevicesStatus>),
 }

@@ -9,7 +9,7 @@ use std::{
 use super::*;
 use crate::{
     host::{Ref, Universe},
-    model::{Addresses, Families, Mac, drift::Watch},
+    model::{Addresses, Families, Mac, drift::DriftWatch},
     ports::{DeviceKind, DeviceRow, DeviceTables, HookState, KernelOp, Link, device_flags},
     testing::{Fate, MemoryKernel, Turn, crash},
 };
@@ -27,7 +27,7 @@ impl Fixture {
     fn new(settings: DevicesSettings) -> Self {
         let (universe, fate) = (Universe::default(), Fate::default());
         let kernel = MemoryKernel::new(&fate);
-        let make = Devices::factory(Rc::new(kernel.clone()), settings, Watch::default());
+        let make = Devices::factory(Rc::new(kernel.clone()), settings, DriftWatch::default());
         let devices = universe.spawn("devices", make);
         Self { universe, kernel, fate, devices }
     }
@@ -198,7 +198,7 @@ fn an_unchanged_restart_reads_and_writes_nothing() {
     fixture.links(&links);
     assert_eq!(fixture.kernel.writes().len(), before);
     // A next life that has not seen the interfaces yet leaves all as it is.
-    let make = Devices::factory(Rc::new(fixture.kernel.clone()), settings(), Watch::default());
+    let make = Devices::factory(Rc::new(fixture.kernel.clone()), settings(), DriftWatch::default());
     let next = fixture.universe.spawn("devices-2", make);
     fixture.settle();
     let links = links.into_iter().map(|link| (link.ifindex, link)).collect();
@@ -230,7 +230,7 @@ fn who_has_the_name_of_one_that_went_keeps_its_programs() {
     fixture.kernel.tamper(|state| state.unplug(3));
     let four = uplink(4, "eth0", &["192.0.2.10/24"]);
     fixture.kernel.tamper(|state| state.plug(four.clone()));
-    let make = Devices::factory(Rc::new(fixture.kernel.clone()), settings(), Watch::default());
+    let make = Devices::factory(Rc::new(fixture.kernel.clone()), settings(), DriftWatch::default());
     let next = fixture.universe.spawn("devices-2", make);
     next.tell(DevicesMsg::Links(Rc::new([(4, four)].into()))).unwrap();
     fixture.settle();

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    endpoints::endpoint::{EndpointView, State},
+    endpoints::endpoint::{EndpointState, EndpointView},
     model::{Addresses, EndpointId, IdentityId, Labels, PolicyRows},
     ports::KernelSnapshot,
 };
@@ -38,7 +38,7 @@ pub struct EndpointFacts {
     /// Its number.
     pub id: EndpointId,
     /// Where it stands.
-    pub state: State,
+    pub state: EndpointState,
     /// Whether its last build failed: the datapath is then that of an earlier one.
     pub failing: bool,
     /// Key of its configuration row: its host-side interface, if it has one of its own.
@@ -70,7 +70,10 @@ impl EndpointFacts {
 
     /// Whether it still has, or is about to have, what it was made with.
     pub(super) fn lives(&self) -> bool {
-        !matches!(self.state, State::Disconnecting | State::Disconnected | State::Invalid)
+        !matches!(
+            self.state,
+            EndpointState::Disconnecting | EndpointState::Disconnected | EndpointState::Invalid
+        )
     }
 }
 
@@ -81,6 +84,8 @@ impl Snapshot {
 
     /// Endpoints for which the datapath does what is desired.
     pub(super) fn ready(&self) -> impl Iterator<Item = &EndpointFacts> {
-        self.endpoints.iter().filter(|endpoint| endpoint.state == State::Ready && !endpoint.failing)
+        self.endpoints
+            .iter()
+            .filter(|endpoint| endpoint.state == EndpointState::Ready && !endpoint.failing)
     }
 }

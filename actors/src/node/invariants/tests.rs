@@ -4,7 +4,7 @@ use std::{net::IpAddr, sync::Arc};
 
 use super::*;
 use crate::{
-    endpoints::endpoint::State,
+    endpoints::endpoint::EndpointState,
     model::{
         Addresses, Direction, EndpointId, IdentityId, Labels, Mac, PolicyEntry, PolicyKey,
         PolicyRows,
@@ -35,7 +35,7 @@ fn add(snapshot: &mut Snapshot, id: u16) {
     let id = EndpointId(id);
     snapshot.endpoints.push(EndpointFacts {
         id,
-        state: State::Ready,
+        state: EndpointState::Ready,
         failing: false,
         ifindex,
         programs: true,
@@ -125,7 +125,7 @@ fn nothing_is_owned_twice() {
     let interface = spoil(|endpoint| endpoint.ifindex = 107);
     assert!(interface.contains(&"endpoints-share-no-interface"));
     let leaving = spoil(|endpoint| {
-        endpoint.state = State::Disconnecting;
+        endpoint.state = EndpointState::Disconnecting;
         (endpoint.ifindex, endpoint.addresses.ipv4) = (107, "10.0.0.7".parse().ok());
     });
     assert!(leaving.is_empty());
@@ -153,15 +153,18 @@ fn a_number_is_one_set_of_labels_and_a_set_has_one_number() {
 
 #[test]
 fn programs_never_dip() {
-    let lost = |state: State| {
+    let lost = |state: EndpointState| {
         broken(|node| {
             node.endpoints[0].state = state;
             kernel(node).attachments.clear();
         })
     };
-    assert_eq!(lost(State::Ready), ["attached-programs-never-dip", "ready-means-programmed"]);
-    assert_eq!(lost(State::Restoring), ["attached-programs-never-dip"]);
-    assert!(lost(State::Disconnecting).is_empty());
+    assert_eq!(
+        lost(EndpointState::Ready),
+        ["attached-programs-never-dip", "ready-means-programmed"]
+    );
+    assert_eq!(lost(EndpointState::Restoring), ["attached-programs-never-dip"]);
+    assert!(lost(EndpointState::Disconnecting).is_empty());
 }
 
 #[test]

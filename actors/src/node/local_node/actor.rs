@@ -26,15 +26,15 @@ use ipnet::IpNet;
 
 use super::{
     NodeMsg, NodeSettings, NodeStatus,
-    answers::{NodeAnswer, Reported},
+    answers::{NodeAnswer, ReportedHostAddresses},
     desired::steps,
-    sweep::Sweep,
+    sweep::NodeSweep,
 };
 use crate::{
     host::{AskError, Behaviour, Cx, Lent, Pauses, Ref, Reply, Retry, Survives},
-    model::{NodeFacts, drift::Watch},
+    model::{NodeFacts, drift::DriftWatch},
     node::{devices::DevicesMsg, routes::RoutesMsg},
-    policy::ipcache::{IpcacheEntry, IpcacheMsg, Source},
+    policy::ipcache::{IpcacheEntry, IpcacheMsg, IpcacheSource},
     ports::{
         Kernel, KernelDone, KernelError, KernelJob, KernelOp, KernelOutcome, Link, LxcRow,
         lxc_flags,
@@ -51,9 +51,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Keeps the host's addresses in `cilium_lxc` and in the ipcache. Only differences are written.
 pub struct Node {
     pub(super) kernel: Rc<dyn Kernel>,
-    pub(super) watch: Watch,
+    pub(super) watch: DriftWatch,
     /// The comparison under way.
-    pub(super) sweep: Option<Sweep>,
+    pub(super) sweep: Option<NodeSweep>,
     subscribers: NodeSubscribers,
     settings: Rc<NodeSettings>,
     /// Outlives a crash: what was written must be found again to be removed one day.
@@ -80,7 +80,7 @@ pub struct NodeSubscribers {
 }
 
 /// Whether an interface is up, the largest packet that it takes, and its addresses.
-type Interface = (bool, u32, Vec<IpNet>);
+type HostInterface = (bool, u32, Vec<IpNet>);
 
 pub(super) struct LocalNodeState {
     begun: bool,
@@ -89,7 +89,7 @@ pub(super) struct LocalNodeState {
     /// What the kernel says of it.
     facts: NodeFacts,
     /// Its interfaces as they were seen last: routes go with what is down or gone.
-    interfaces: BTreeMap<u32, Interface>,
+    interfaces: BTreeMap<u32, HostInterface>,
     /// The host's rows of `cilium_lxc`. None: there may be one, as whoever was to change it did not
     /// say what became of it.
     pub(super) rows: BTreeMap<IpAddr, Option<LxcRow>>,
@@ -107,7 +107,7 @@ impl Node {
         subscribers: NodeSubscribers,
         settings: NodeSettings,
         lxc: &BTreeMap<IpAddr, LxcRow>,
-        watch: Watch,
+        watch: DriftWatch,
     ) -> impl FnMut() -> Self + 'static {
         let is_host = |row: &LxcRow| row.flags & lxc_flags::HOST != 0;
         let rows = lxc.iter().filter(|(_, row)| is_host(row));
@@ -182,7 +182,7 @@ impl Node {
     /// Ways to other nodes are looked at when something changed at the node's own interfaces.
     fn tell_routes(&mut self, links: &BTreeMap<u32, Link>) {
         let own = links.values().filter(|link| !self.settings.is_pods(link));
-        let now: BTreeMap<u32, Interface> =
+        let now: BTreeMap<u32, HostInterface> =
             own.map(|link| (link.ifindex, (link.up, link.mtu, link.addresses.clone()))).collect();
         let before = std::mem::replace(&mut self.state.interfaces, now.clone());
         if !before.is_empty()
@@ -199,7 +199,7 @@ impl Node {
         let state = &mut *self.state;
         let ops = steps(&state.rows, &self.settings.rows(&state.addresses));
         if !ops.is_empty() {
-            self.sweep.iter_mut().for_each(Sweep::spoil);
+            self.sweep.iter_mut().for_each(NodeSweep::spoil);
             state.rows.extend(ops.iter().filter_map(address_of).map(|address| (address, None)));
             state.under_way.clone_from(&ops);
             let why = format!("{} of the host's addresses", ops.len());
@@ -215,13 +215,15 @@ impl Node {
             state.mapped.extend(missing.keys().map(|&prefix| (prefix, None)));
             let entries = missing.iter().map(|(&prefix, &entry)| (prefix, entry)).collect();
             let upsert = |reply| IpcacheMsg::Upsert { entries, reply };
-            let reported = |answer| NodeAnswer::Mapped(Reported::There(missing), answer);
+            let reported =
+                |answer| NodeAnswer::Mapped(ReportedHostAddresses::There(missing), answer);
             cx.ask(&self.subscribers.ipcache, PATIENCE, "the host's identities", upsert, reported);
         } else if !surplus.is_empty() {
             state.mapped.extend(surplus.iter().map(|&prefix| (prefix, None)));
-            let (prefixes, source) = (surplus.clone(), Source::Node);
+            let (prefixes, source) = (surplus.clone(), IpcacheSource::Node);
             let remove = |reply| IpcacheMsg::Remove { prefixes, source, reply };
-            let reported = |answer| NodeAnswer::Mapped(Reported::Gone(surplus), answer);
+            let reported =
+                |answer| NodeAnswer::Mapped(ReportedHostAddresses::Gone(surplus), answer);
             cx.ask(
                 &self.subscribers.ipcache,
                 PATIENCE,
@@ -261,17 +263,19 @@ impl Node {
     /// to it again.
     fn mapped(
         &mut self,
-        reported: Reported,
+        reported: ReportedHostAddresses,
         answer: Result<Result<(), KernelError>, AskError>,
         cx: &mut Cx<'_, Self>,
     ) {
         let mapped = &mut self.state.mapped;
         match reported {
             _ if answer.is_err() => {}
-            Reported::There(entries) => {
+            ReportedHostAddresses::There(entries) => {
                 mapped.extend(entries.into_iter().map(|(at, it)| (at, Some(it))))
             }
-            Reported::Gone(prefixes) => mapped.retain(|prefix, _| !prefixes.contains(prefix)),
+            ReportedHostAddresses::Gone(prefixes) => {
+                mapped.retain(|prefix, _| !prefixes.contains(prefix))
+            }
         }
         match answer {
             Ok(Ok(())) => self.proceed(cx),

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// What the ipcache was told of the host's addresses.
-pub enum Reported {
+pub enum ReportedHostAddresses {
     /// These are there.
     There(BTreeMap<IpNet, IpcacheEntry>),
     /// These are gone.
@@ -29,7 +29,7 @@ pub enum NodeAnswer {
     /// Rows were written.
     Written(Result<KernelDone, AskError>),
     /// The ipcache has the node's addresses.
-    Mapped(Reported, Result<Result<(), KernelError>, AskError>),
+    Mapped(ReportedHostAddresses, Result<Result<(), KernelError>, AskError>),
     /// The kernel's answer: some rows.
     Page(Result<KernelDone, AskError>),
     /// The kernel's answer: what differed is written.

@@ -10,7 +10,7 @@ use ipnet::IpNet;
 
 use crate::{
     model::{Addresses, Families, IdentityId, NodeFacts},
-    policy::ipcache::{IpcacheEntry, Source},
+    policy::ipcache::{IpcacheEntry, IpcacheSource},
     ports::{KernelOp, Link, LxcRow, lxc_flags},
 };
 
@@ -60,7 +60,7 @@ impl NodeSettings {
             let all: IpNet = all.parse().ok()?;
             Some((all, self.families.world(ipv4)?))
         });
-        let entry = |identity| IpcacheEntry::of(identity, Source::Node);
+        let entry = |identity| IpcacheEntry::of(identity, IpcacheSource::Node);
         own.chain(world).map(|(prefix, identity)| (prefix, entry(identity))).collect()
     }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{
     host::{Message, Reply},
-    model::{Addresses, NodeFacts, drift::Drift},
+    model::{Addresses, NodeFacts, drift::DriftReply},
 };
 
 /// What is known of this node.
@@ -32,7 +32,7 @@ pub enum NodeMsg {
     Facts(NodeFacts),
     /// Compare the kernel's rows with what was written, and write again what differs; told then
     /// what did.
-    Compare(Reply<Vec<Drift>>),
+    Compare(DriftReply),
     /// Show it.
     Show(Reply<NodeStatus>),
 }

@@ -5,26 +5,26 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use super::{actor::Node, answers::NodeAnswer};
 use crate::{
-    host::{AskError, Cx, Reply},
-    model::drift::{Drift, Found, Kind, PAGE_PATIENCE},
+    host::{AskError, Cx},
+    model::drift::{DriftByMap, DriftKind, DriftReply, PAGE_PATIENCE},
     mutants::{Mutant, mutated},
     ports::{KernelDone, KernelJob, KernelOp, LxcRow, PageRows, RowMap, RowPage, RowPlace},
 };
 
 /// A sweep under way.
 #[derive(Default)]
-pub(super) struct Sweep {
+pub(super) struct NodeSweep {
     /// The host's rows of `cilium_lxc`; pods' are compared by their endpoints.
     rows: BTreeMap<IpAddr, LxcRow>,
     /// Keys that are no addresses.
     strange: Vec<Box<[u8]>>,
     /// Rows were written meanwhile: what was read may be older.
     spoilt: bool,
-    found: Found,
-    subscribers: Vec<Reply<Vec<Drift>>>,
+    found: DriftByMap,
+    subscribers: Vec<DriftReply>,
 }
 
-impl Sweep {
+impl NodeSweep {
     /// Rows are written.
     pub(super) fn spoil(&mut self) {
         self.spoilt = true;
@@ -33,7 +33,7 @@ impl Sweep {
 
 impl Node {
     /// Begins a sweep; who asks amid one hears of that one.
-    pub(super) fn compare(&mut self, subscriber: Option<Reply<Vec<Drift>>>, cx: &mut Cx<'_, Self>) {
+    pub(super) fn compare(&mut self, subscriber: Option<DriftReply>, cx: &mut Cx<'_, Self>) {
         if subscriber.is_none() {
             self.watch.sweep_later(cx, NodeAnswer::Sweep);
         }
@@ -43,7 +43,7 @@ impl Node {
         // A look that only reads changes no rows.
         let spoilt = !self.state.under_way.is_empty();
         let subscribers = subscriber.into_iter().collect();
-        self.sweep = Some(Sweep { spoilt, subscribers, ..Sweep::default() });
+        self.sweep = Some(NodeSweep { spoilt, subscribers, ..NodeSweep::default() });
         self.read_page(RowMap::Lxc, None, cx);
     }
 
@@ -79,7 +79,7 @@ impl Node {
         }
         let mut ops = Vec::new();
         if !is_as_written {
-            sweep.found.note(RowMap::Node.name(), Kind::Changed, "the node");
+            sweep.found.note(RowMap::Node.name(), DriftKind::Changed, "the node");
             ops.push(KernelOp::PutNode);
         }
         if !sweep.strange.is_empty() {
@@ -87,7 +87,7 @@ impl Node {
             sweep
                 .strange
                 .iter()
-                .for_each(|_| sweep.found.note(RowMap::Lxc.name(), Kind::Foreign, what));
+                .for_each(|_| sweep.found.note(RowMap::Lxc.name(), DriftKind::Foreign, what));
             ops.push(KernelOp::DeleteStrange { map: RowMap::Lxc, keys: sweep.strange });
         }
         if !ops.is_empty() {
@@ -104,7 +104,7 @@ impl Node {
     }
 
     /// What the kernel has of the host's addresses; whether that is not what was written.
-    fn take_in(&mut self, seen: &BTreeMap<IpAddr, LxcRow>, found: &mut Found) -> bool {
+    fn take_in(&mut self, seen: &BTreeMap<IpAddr, LxcRow>, found: &mut DriftByMap) -> bool {
         let state = &mut *self.state;
         if state.rows.values().any(Option::is_none) {
             // Nobody knows what became of a write: the next look finds out.

@@ -11,7 +11,7 @@ use super::*;
 use crate::{
     endpoints::ipam::Pools,
     host::{Answer, Ref, Universe},
-    model::{Addresses, Families, IdentityId, drift::Watch},
+    model::{Addresses, Families, IdentityId, drift::DriftWatch},
     node::{
         devices::{Devices, DevicesSettings},
         routes::{Routes, RoutesSettings, RoutingMode},
@@ -46,8 +46,8 @@ impl Fixture {
     fn new(families: Families, lxc: &[(&str, LxcRow)]) -> Self {
         let universe = Universe::default();
         let (kernel, map) = (FakeKernel::new(), FakeKernel::new());
-        let ipcache =
-            universe.spawn("ipcache", Ipcache::factory(Rc::clone(&map) as _, Watch::default()));
+        let ipcache = universe
+            .spawn("ipcache", Ipcache::factory(Rc::clone(&map) as _, DriftWatch::default()));
         let settings = NodeSettings {
             families,
             router: Addresses { ipv4: "10.0.0.1".parse().ok(), ipv6: None },
@@ -67,7 +67,7 @@ impl Fixture {
             ServiceTables::default(),
             None,
             None,
-            Watch::default(),
+            DriftWatch::default(),
         );
         let services = universe.spawn("services", services);
         let devices = DevicesSettings {
@@ -79,7 +79,7 @@ impl Fixture {
             unmasqueraded: BTreeSet::new(),
             records: 0,
         };
-        let devices = Devices::factory(FakeKernel::new(), devices, Watch::default());
+        let devices = Devices::factory(FakeKernel::new(), devices, DriftWatch::default());
         let devices = universe.spawn("devices", devices);
         let routes = RoutesSettings {
             mode: RoutingMode::Native { direct: false, skip_unreachable: false },
@@ -93,8 +93,13 @@ impl Fixture {
         };
         let routes = universe.spawn("routes", Routes::factory(FakeKernel::new(), routes));
         let subscribers = NodeSubscribers { ipcache: ipcache.clone(), services, devices, routes };
-        let make =
-            Node::factory(Rc::clone(&kernel) as _, subscribers, settings, &lxc, Watch::default());
+        let make = Node::factory(
+            Rc::clone(&kernel) as _,
+            subscribers,
+            settings,
+            &lxc,
+            DriftWatch::default(),
+        );
         let node = universe.spawn("node", make);
         Self { universe, kernel, map, ipcache, node }
     }

@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use super::{
     Neighbour, RoutesMsg, RoutesSettings, RoutesView,
     answers::RoutesAnswer,
-    plan::{Known, Plan},
+    plan::{KnownNodes, RoutesPlan},
 };
 use crate::{
     host::{AskError, Behaviour, Cx, Lent, Pauses, Retry, Survives},
@@ -155,10 +155,10 @@ impl Routes {
 
     fn compare(&mut self, routing: &Routing, cx: &mut Cx<'_, Self>) {
         let state = &*self.state;
-        let known = Known { nodes: &state.nodes, all: state.all, refused: &self.refused };
-        let plan = Plan::of(&self.settings, known, routing);
+        let known = KnownNodes { nodes: &state.nodes, all: state.all, refused: &self.refused };
+        let plan = RoutesPlan::of(&self.settings, known, routing);
         self.tell_new(&plan.troubles);
-        let Plan { ops, troubles, skipped } = plan;
+        let RoutesPlan { ops, troubles, skipped } = plan;
         let (routes, tunnel) = (routing.routes.len(), routing.tunnel);
         self.shown = Shown { routes, tunnel, troubles, skipped, last_error: None };
         if ops.is_empty() {

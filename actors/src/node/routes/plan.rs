@@ -16,7 +16,7 @@ use crate::{
 
 /// What is known of other nodes.
 #[derive(Clone, Copy)]
-pub(super) struct Known<'a> {
+pub(super) struct KnownNodes<'a> {
     pub(super) nodes: &'a BTreeMap<NodeKey, Neighbour>,
     /// All that there are were named: what none of them has may go.
     pub(super) all: bool,
@@ -26,7 +26,7 @@ pub(super) struct Known<'a> {
 
 /// The next steps towards what is desired, and what is in the way.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
+pub(super) struct RoutesPlan {
     pub(super) ops: Vec<KernelOp>,
     pub(super) troubles: BTreeMap<String, String>,
     pub(super) skipped: BTreeMap<String, String>,
@@ -35,15 +35,15 @@ pub(super) struct Plan {
 /// What a comparison works with.
 struct Planner<'a> {
     settings: &'a RoutesSettings,
-    known: Known<'a>,
+    known: KnownNodes<'a>,
     routing: &'a Routing,
-    plan: Plan,
+    plan: RoutesPlan,
 }
 
-impl Plan {
+impl RoutesPlan {
     /// The steps from what there is to what is desired. After them another look may show more to be
     /// done: numbers of devices are known when they were made.
-    pub(super) fn of(settings: &RoutesSettings, known: Known<'_>, routing: &Routing) -> Self {
+    pub(super) fn of(settings: &RoutesSettings, known: KnownNodes<'_>, routing: &Routing) -> Self {
         let mut planner = Planner { settings, known, routing, plan: Self::default() };
         match settings.mode {
             RoutingMode::Tunnel { port } => planner.tunnel(port),

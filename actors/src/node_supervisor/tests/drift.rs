@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     endpoints::{
         endpoint::Level,
-        supervisor::{EndpointsMsg, Target},
+        supervisor::{EndpointReference, EndpointsMsg},
     },
     model::{
         Addresses, Direction, EndpointId, IdentityId, Mac, PolicyEntry, PolicyKey, drift::Drift,
@@ -270,7 +270,7 @@ fn own_changes_are_no_drift() {
         let members: Vec<_> = members.iter().map(String::as_str).collect();
         world.apply("more", [slice("web-more", "web", &members)]);
         if round % 9 == 0 {
-            world.delete(Target::Id(world.list()[0].id));
+            world.delete(EndpointReference::Id(world.list()[0].id));
         }
         if round % 9 == 4 {
             world.create(spec(if round % 2 == 0 { 1 } else { 2 })).ok();
@@ -299,7 +299,7 @@ fn a_regeneration_by_hand_puts_right_and_says_what() {
     assert_eq!(rows(&found), [("cilium_lb4_reverse_nat", 2), ("cilium_lb6_reverse_nat", 2)]);
     let (level, reason) = (Level::Rewrite, "a test".into());
     let view = world.ask(&world.node_supervisor().endpoints, |reply| EndpointsMsg::Regenerate {
-        target: Target::Id(WEB),
+        target: EndpointReference::Id(WEB),
         level,
         reason,
         reply,
@@ -315,7 +315,7 @@ fn a_regeneration_by_hand_puts_right_and_says_what() {
     let writes = world.kernel.writes().len();
     let reason = "again".into();
     let view = world.ask(&world.node_supervisor().endpoints, |reply| EndpointsMsg::Regenerate {
-        target: Target::Id(WEB),
+        target: EndpointReference::Id(WEB),
         level,
         reason,
         reply,

@@ -8,7 +8,7 @@ use crate::{
     model::{Direction, EndpointId, IdentityId},
     policy::rules::PolicyMsg,
     ports::{FsOp, KernelOp},
-    restore::Fate,
+    restore::RestoreOutcome,
     testing::{World, pod, spec, with_http},
 };
 
@@ -93,7 +93,7 @@ fn rows_follow_the_ports_of_the_pod_and_of_each_peer() {
 fn a_deleted_endpoint_takes_the_names_of_its_ports_along() {
     let world = node();
     let db = identity(&world, 3).0;
-    world.delete(crate::endpoints::supervisor::Target::Pod("ns/pod-2".into()));
+    world.delete(crate::endpoints::supervisor::EndpointReference::Pod("ns/pod-2".into()));
     world.advance(Duration::from_secs(1));
     assert_eq!(rows(&world), [(Direction::Ingress, 0, 80), (Direction::Egress, db, 82)]);
     world.audit();
@@ -103,7 +103,7 @@ fn a_deleted_endpoint_takes_the_names_of_its_ports_along() {
 #[test]
 fn a_peer_that_changes_its_identity_is_reached_at_every_moment() {
     let mut world = node();
-    world.delete(crate::endpoints::supervisor::Target::Pod("ns/pod-3".into()));
+    world.delete(crate::endpoints::supervisor::EndpointReference::Pod("ns/pod-3".into()));
     world.advance(Duration::from_secs(1));
     let address = spec(2).addresses.iter().next().unwrap();
     world.kernel.watch(move |state, _| {
@@ -153,7 +153,8 @@ fn a_restart_takes_no_named_port_away() {
         world.advance(Duration::from_secs(60));
         assert_eq!(rows(&world), before, "{lost}");
         assert!(world.all_ready() && world.report().finished);
-        let fate = if lost == "records" { Fate::Rebuilt } else { Fate::Restored };
+        let fate =
+            if lost == "records" { RestoreOutcome::Rebuilt } else { RestoreOutcome::Restored };
         assert_eq!(world.report().endpoints[&EndpointId(1)].fate, fate);
         let changes = |op: &&KernelOp| {
             matches!(

@@ -12,7 +12,7 @@ use rpds::RedBlackTreeMap;
 
 use super::{IdentityError, cidr, numbers::Numbers, reserved::prefix_labels, uses::Uses};
 use crate::{
-    model::{ClusterId, Families, IdentityId, Labels, NamedPorts, Scope},
+    model::{ClusterId, Families, IdentityId, IdentityScope, Labels, NamedPorts},
     state_directory::{IdentityTable, NumberedLabels, NumberedPorts},
 };
 
@@ -82,8 +82,8 @@ impl Tables {
 
     pub(super) fn labels(&self, id: IdentityId) -> Option<&Arc<Labels>> {
         match id.scope() {
-            Scope::LocalCidr => self.local.labels(id),
-            Scope::Global | Scope::RemoteNode => self.cluster.labels(id),
+            IdentityScope::LocalCidr => self.local.labels(id),
+            IdentityScope::Global | IdentityScope::RemoteNode => self.cluster.labels(id),
         }
     }
 

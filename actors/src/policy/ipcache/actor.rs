@@ -5,15 +5,10 @@ use std::{rc::Rc, time::Duration};
 
 use serde::Serialize;
 
-use super::{
-    IpcacheMsg,
-    answers::IpcacheAnswer,
-    sweep::{DriftReply, Sweep},
-    table::IpcacheTable,
-};
+use super::{IpcacheMsg, answers::IpcacheAnswer, sweep::IpcacheSweep, table::IpcacheTable};
 use crate::{
     host::{AskError, Behaviour, Cx, Lent, Pauses, Reply, Survives},
-    model::drift::Watch,
+    model::drift::{DriftReply, DriftWatch},
     ports::{Kernel, KernelDone, KernelError, Refusal},
 };
 
@@ -27,21 +22,21 @@ const PAUSES: Pauses =
 /// kernel has, one batch at a time.
 pub struct Ipcache {
     pub(super) kernel: Rc<dyn Kernel>,
-    pub(super) watch: Watch,
+    pub(super) watch: DriftWatch,
     /// The comparison under way, and who asked for another one meanwhile.
-    pub(super) sweep: Option<Sweep>,
+    pub(super) sweep: Option<IpcacheSweep>,
     pub(super) subscribers: Vec<DriftReply>,
     /// Outlives a crash: what sources said is said only once.
     pub(super) table: Lent<IpcacheTable>,
     /// Questions that wait for the next batch.
-    asking: Vec<Asker>,
+    asking: Vec<RowsRequester>,
     /// Questions that wait for the batch under way.
-    written_for: Option<Vec<Asker>>,
+    written_for: Option<Vec<RowsRequester>>,
     failures: u32,
     last_error: Option<String>,
 }
 
-struct Asker {
+struct RowsRequester {
     removes: bool,
     reply: Reply<Result<(), KernelError>>,
 }
@@ -61,7 +56,7 @@ pub struct IpcacheView {
 
 impl Ipcache {
     /// Makes each life of the actor that writes to this kernel.
-    pub fn factory(kernel: Rc<dyn Kernel>, watch: Watch) -> impl FnMut() -> Self + 'static {
+    pub fn factory(kernel: Rc<dyn Kernel>, watch: DriftWatch) -> impl FnMut() -> Self + 'static {
         let table = Survives::default();
         move || Self {
             kernel: Rc::clone(&kernel),
@@ -78,7 +73,7 @@ impl Ipcache {
 
     /// Answers once what is to be written is.
     pub(super) fn ask_when_written(&mut self, reply: Reply<Result<(), KernelError>>) {
-        self.asking.push(Asker { removes: true, reply });
+        self.asking.push(RowsRequester { removes: true, reply });
     }
 
     /// Begins the next batch, unless one is under way.
@@ -144,12 +139,12 @@ impl Behaviour for Ipcache {
             IpcacheMsg::Upsert { entries, reply } => {
                 let table = &mut *self.table;
                 entries.into_iter().for_each(|(prefix, entry)| table.put(prefix, entry));
-                self.asking.push(Asker { removes: false, reply });
+                self.asking.push(RowsRequester { removes: false, reply });
             }
             IpcacheMsg::Remove { prefixes, source, reply } => {
                 let table = &mut *self.table;
                 prefixes.into_iter().for_each(|prefix| table.remove(prefix, source));
-                self.asking.push(Asker { removes: true, reply });
+                self.asking.push(RowsRequester { removes: true, reply });
             }
             IpcacheMsg::Prune => self.table.prune(),
             IpcacheMsg::List(reply) => {

@@ -6,7 +6,7 @@ use crate::ports::{IpcacheRow, KernelDone, KernelError, KernelJob, KernelOp, Ref
 
 /// Rows that are written together: additions first, so that no address is unknown in between.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Batch {
+pub(super) struct IpcacheBatch {
     pub(super) puts: Vec<(IpNet, IpcacheRow)>,
     pub(super) deletes: Vec<IpNet>,
     /// Whether it only removes, because additions found no room.
@@ -15,7 +15,7 @@ pub(super) struct Batch {
 
 /// How one kind of row fared.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Fate {
+pub(super) enum RowsOutcome {
     /// All are in the kernel.
     Written,
     /// Any number of them may be.
@@ -24,7 +24,7 @@ pub(super) enum Fate {
     Untouched(KernelError),
 }
 
-impl Batch {
+impl IpcacheBatch {
     pub(super) fn is_empty(&self) -> bool {
         self.puts.is_empty() && self.deletes.is_empty()
     }
@@ -41,21 +41,24 @@ impl Batch {
     }
 
     /// How additions and removals fared.
-    pub(super) fn fates(&self, done: Result<KernelDone, KernelError>) -> (Fate, Fate) {
+    pub(super) fn fates(
+        &self,
+        done: Result<KernelDone, KernelError>,
+    ) -> (RowsOutcome, RowsOutcome) {
         match done {
-            Err(error) => (Fate::Unknown(error.clone()), Fate::Unknown(error)),
-            Ok(KernelDone { failed: None, .. }) => (Fate::Written, Fate::Written),
+            Err(error) => (RowsOutcome::Unknown(error.clone()), RowsOutcome::Unknown(error)),
+            Ok(KernelDone { failed: None, .. }) => (RowsOutcome::Written, RowsOutcome::Written),
             Ok(KernelDone { failed: Some((0, error)), .. }) if !self.puts.is_empty() => {
-                (Fate::Unknown(error.clone()), Fate::Untouched(error))
+                (RowsOutcome::Unknown(error.clone()), RowsOutcome::Untouched(error))
             }
             Ok(KernelDone { failed: Some((_, error)), .. }) => {
-                (Fate::Written, Fate::Unknown(error))
+                (RowsOutcome::Written, RowsOutcome::Unknown(error))
             }
         }
     }
 }
 
-impl Fate {
+impl RowsOutcome {
     pub(super) fn found_no_room(&self) -> bool {
         matches!(self, Self::Unknown(error) if error.refusal == Refusal::MapFull)
     }

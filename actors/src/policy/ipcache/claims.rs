@@ -1,13 +1,13 @@
 //! What all sources say of one prefix, and whose word counts.
 
-use super::{IpcacheEntry, messages::Source};
+use super::{IpcacheEntry, messages::IpcacheSource};
 
 /// What each source says of a prefix, what counts most first; of several endpoints the latest
 /// counts.
 #[derive(Debug, Default)]
-pub(super) struct Claims(Vec<IpcacheEntry>);
+pub(super) struct PrefixClaims(Vec<IpcacheEntry>);
 
-impl Claims {
+impl PrefixClaims {
     /// Notes what a source says; its earlier word is gone.
     pub(super) fn put(&mut self, entry: IpcacheEntry) {
         self.0.retain(|other| other.source != entry.source);
@@ -17,7 +17,7 @@ impl Claims {
     }
 
     /// Forgets what a source says; false if it said nothing.
-    pub(super) fn remove(&mut self, source: Source) -> bool {
+    pub(super) fn remove(&mut self, source: IpcacheSource) -> bool {
         let before = self.0.len();
         self.0.retain(|entry| entry.source != source);
         self.0.len() < before
@@ -30,7 +30,8 @@ impl Claims {
 }
 
 /// Whether a source's word counts more than another's, whenever they said it.
-fn counts_more(one: Source, other: Source) -> bool {
-    let both_endpoints = matches!((one, other), (Source::Endpoint(_), Source::Endpoint(_)));
+fn counts_more(one: IpcacheSource, other: IpcacheSource) -> bool {
+    let both_endpoints =
+        matches!((one, other), (IpcacheSource::Endpoint(_), IpcacheSource::Endpoint(_)));
     !both_endpoints && one < other
 }

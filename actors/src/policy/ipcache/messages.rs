@@ -8,13 +8,13 @@ use serde::Serialize;
 use super::IpcacheView;
 use crate::{
     host::{Lane, Message, Reply},
-    model::{EndpointId, IdentityId, Tunnel, drift::Drift},
+    model::{EndpointId, IdentityId, Tunnel, drift::DriftReply},
     ports::{IpcacheRow, KernelError},
 };
 
 /// Who says whose a prefix is. Sorts by how much the word counts, most first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Source {
+pub enum IpcacheSource {
     /// The endpoint that has the address.
     Endpoint(EndpointId),
     /// This node, of itself.
@@ -29,7 +29,7 @@ pub enum Source {
     Restored,
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for IpcacheSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Endpoint(id) => write!(f, "endpoint {id}"),
@@ -42,7 +42,7 @@ impl fmt::Display for Source {
     }
 }
 
-impl Serialize for Source {
+impl Serialize for IpcacheSource {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -54,14 +54,14 @@ pub struct IpcacheEntry {
     /// Its identity.
     pub identity: IdentityId,
     /// Who says so.
-    pub source: Source,
+    pub source: IpcacheSource,
     /// The node behind which it is, if it is another one's.
     pub tunnel: Tunnel,
 }
 
 impl IpcacheEntry {
     /// What is on this node or outside the cluster.
-    pub fn of(identity: IdentityId, source: Source) -> Self {
+    pub fn of(identity: IdentityId, source: IpcacheSource) -> Self {
         Self { identity, source, tunnel: Tunnel::NONE }
     }
 
@@ -87,7 +87,7 @@ pub enum IpcacheMsg {
         /// The prefixes.
         prefixes: Vec<IpNet>,
         /// Who said so.
-        source: Source,
+        source: IpcacheSource,
         /// Where the answer goes.
         reply: Reply<Result<(), KernelError>>,
     },
@@ -99,7 +99,7 @@ pub enum IpcacheMsg {
     Show(Reply<IpcacheView>),
     /// Compare the kernel's rows with what was written, and write again what differs; told then
     /// what did.
-    Compare(Reply<Vec<Drift>>),
+    Compare(DriftReply),
 }
 
 impl Message for IpcacheMsg {

@@ -9,18 +9,15 @@ use ipnet::IpNet;
 use super::{actor::Ipcache, answers::IpcacheAnswer, table::IpcacheTable};
 use crate::{
     host::{AskError, Cx, Reply},
-    model::drift::{Drift, Found, Kind, PAGE_PATIENCE},
+    model::drift::{DriftByMap, DriftKind, DriftReply, PAGE_PATIENCE},
     mutants::{Mutant, mutated},
     ports::{IpcacheRow, KernelDone, KernelJob, KernelOp, PageRows, RowMap, RowPage, RowPlace},
 };
 
-/// Who wants to hear what was found.
-pub(super) type DriftReply = Reply<Vec<Drift>>;
-
 /// A sweep under way.
 #[derive(Default)]
-pub(super) struct Sweep {
-    found: Found,
+pub(super) struct IpcacheSweep {
+    found: DriftByMap,
     /// Rows at prefixes that nobody named.
     strangers: BTreeMap<IpNet, IpcacheRow>,
     /// Keys that are no prefixes.
@@ -39,7 +36,7 @@ impl Ipcache {
         }
         self.table.begin_sweep();
         let subscribers = subscriber.into_iter().collect();
-        self.sweep = Some(Sweep { subscribers, ..Sweep::default() });
+        self.sweep = Some(IpcacheSweep { subscribers, ..IpcacheSweep::default() });
         self.read_page(None, cx);
     }
 
@@ -77,7 +74,7 @@ impl Ipcache {
             self.table.end_sweep(sweep.strangers, &mut sweep.found);
         }
         for _ in &sweep.strange {
-            sweep.found.note(RowMap::Ipcache.name(), Kind::Foreign, "a key that is no prefix");
+            sweep.found.note(RowMap::Ipcache.name(), DriftKind::Foreign, "a key that is no prefix");
         }
         if !sweep.strange.is_empty() {
             let remove = KernelOp::DeleteStrange { map: RowMap::Ipcache, keys: sweep.strange };
@@ -124,7 +121,7 @@ impl IpcacheTable {
         &mut self,
         prefix: IpNet,
         row: Option<IpcacheRow>,
-        found: &mut Found,
+        found: &mut DriftByMap,
         strangers: &mut BTreeMap<IpNet, IpcacheRow>,
     ) {
         let round = self.round;
@@ -142,14 +139,15 @@ impl IpcacheTable {
         }
         let Some(line) = self.lines.get_mut(&prefix) else { return };
         if row.is_none() || line.realised != row {
-            let kind = if line.realised.is_some() { Kind::Changed } else { Kind::Foreign };
+            let kind =
+                if line.realised.is_some() { DriftKind::Changed } else { DriftKind::Foreign };
             found.note(RowMap::Ipcache.name(), kind, prefix);
             self.doubt(prefix, Some(row.unwrap_or_default()));
         }
     }
 
     /// All rows have been seen: those that were not are missing, and what nobody named goes.
-    fn end_sweep(&mut self, strangers: BTreeMap<IpNet, IpcacheRow>, found: &mut Found) {
+    fn end_sweep(&mut self, strangers: BTreeMap<IpNet, IpcacheRow>, found: &mut DriftByMap) {
         self.sweeping = false;
         let round = self.round;
         let unseen = self.lines.iter().filter(|(_, line)| line.seen != round);
@@ -159,13 +157,13 @@ impl IpcacheTable {
             if self.is_put_off(&prefix) {
                 continue;
             }
-            found.note(RowMap::Ipcache.name(), Kind::Missing, prefix);
+            found.note(RowMap::Ipcache.name(), DriftKind::Missing, prefix);
             self.doubt(prefix, None);
         }
         let left = std::mem::take(&mut self.left);
         for (prefix, row) in strangers {
             if !self.lines.contains_key(&prefix) && !left.contains(&prefix) {
-                found.note(RowMap::Ipcache.name(), Kind::Foreign, prefix);
+                found.note(RowMap::Ipcache.name(), DriftKind::Foreign, prefix);
                 self.take_in(prefix, row);
             }
         }

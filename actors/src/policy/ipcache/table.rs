@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use ipnet::IpNet;
 
 use super::{
-    IpcacheEntry, Source,
-    batch::{Batch, Fate},
-    claims::Claims,
+    IpcacheEntry, IpcacheSource,
+    batch::{IpcacheBatch, RowsOutcome},
+    claims::PrefixClaims,
 };
 use crate::{
-    model::Scope,
+    model::IdentityScope,
     mutants::{Mutant, mutated},
     ports::{IpcacheRow, KernelDone, KernelError},
 };
@@ -18,7 +18,7 @@ use crate::{
 /// What is desired, what the kernel has, and what lies between.
 #[derive(Debug, Default)]
 pub(super) struct IpcacheTable {
-    pub(super) lines: BTreeMap<IpNet, Line>,
+    pub(super) lines: BTreeMap<IpNet, PrefixEntry>,
     /// How many rows the kernel has, as far as known.
     realised: usize,
     /// Prefixes whose row in the kernel is not known: a write of them failed.
@@ -27,7 +27,7 @@ pub(super) struct IpcacheTable {
     due: Vec<IpNet>,
     /// Prefixes whose write failed, to be tried again later.
     put_off: BTreeSet<IpNet>,
-    pub(super) under_way: Batch,
+    pub(super) under_way: IpcacheBatch,
     /// Which sweep through the kernel's rows was the last, from 1.
     pub(super) round: u8,
     /// Whether it is under way, and prefixes whose rows were removed meanwhile.
@@ -41,8 +41,8 @@ pub(super) struct IpcacheTable {
 
 /// One prefix. There are many of them.
 #[derive(Debug, Default)]
-pub(super) struct Line {
-    claims: Claims,
+pub(super) struct PrefixEntry {
+    claims: PrefixClaims,
     /// The kernel's row, as far as known.
     pub(super) realised: Option<IpcacheRow>,
     pub(super) due: bool,
@@ -50,7 +50,7 @@ pub(super) struct Line {
     pub(super) seen: u8,
 }
 
-impl Line {
+impl PrefixEntry {
     /// The row that is desired, if the kernel does not have it.
     fn lacking(&self, uncertain: bool) -> Option<IpcacheRow> {
         let desired = self.claims.first().map(IpcacheEntry::row);
@@ -69,8 +69,8 @@ impl IpcacheTable {
     pub(super) fn restore(&mut self, rows: BTreeMap<IpNet, IpcacheRow>) {
         for (prefix, row) in rows {
             let line = self.lines.entry(prefix).or_default();
-            if row.identity.scope() == Scope::LocalCidr {
-                line.claims.put(IpcacheEntry::of(row.identity, Source::Policy));
+            if row.identity.scope() == IdentityScope::LocalCidr {
+                line.claims.put(IpcacheEntry::of(row.identity, IpcacheSource::Policy));
             }
             self.realised += usize::from(line.realised.replace(row).is_none());
         }
@@ -86,14 +86,14 @@ impl IpcacheTable {
         self.put_off.remove(&prefix);
     }
 
-    pub(super) fn remove(&mut self, prefix: IpNet, source: Source) {
+    pub(super) fn remove(&mut self, prefix: IpNet, source: IpcacheSource) {
         let prefix = prefix.trunc();
         let line = self.lines.get_mut(&prefix);
         let named = line.is_some_and(|line| line.claims.remove(source));
         // What could not be removed before is no answer to who asks again. What an earlier run
         // mapped for an endpoint goes with it, also if it named nothing yet: nobody else has its
         // addresses.
-        if named || self.is_open(&prefix) || matches!(source, Source::Endpoint(_)) {
+        if named || self.is_open(&prefix) || matches!(source, IpcacheSource::Endpoint(_)) {
             self.touch(prefix);
         }
     }
@@ -102,7 +102,7 @@ impl IpcacheTable {
     pub(super) fn prune(&mut self) {
         self.pruned = true;
         for (&prefix, line) in &mut self.lines {
-            line.claims.remove(Source::Restored);
+            line.claims.remove(IpcacheSource::Restored);
             let unnamed = line.realised.is_some() && line.claims.first().is_none();
             if unnamed && !std::mem::replace(&mut line.due, true) {
                 self.due.push(prefix);
@@ -128,7 +128,7 @@ impl IpcacheTable {
     }
 
     /// The difference between what is desired and what the kernel has; it is under way from now on.
-    pub(super) fn next_batch(&mut self) -> Option<&Batch> {
+    pub(super) fn next_batch(&mut self) -> Option<&IpcacheBatch> {
         if std::mem::take(&mut self.full) {
             self.make_room();
         }
@@ -164,7 +164,7 @@ impl IpcacheTable {
         }
         let deletes: Vec<IpNet> = deletes.into_iter().collect();
         let makes_room = !deletes.is_empty();
-        self.under_way = Batch { puts: Vec::new(), deletes, makes_room };
+        self.under_way = IpcacheBatch { puts: Vec::new(), deletes, makes_room };
     }
 
     fn take_due(&mut self) {
@@ -190,7 +190,10 @@ impl IpcacheTable {
     }
 
     /// Takes in how the batch under way ended; how additions and removals fared.
-    pub(super) fn written(&mut self, done: Result<KernelDone, KernelError>) -> (Fate, Fate) {
+    pub(super) fn written(
+        &mut self,
+        done: Result<KernelDone, KernelError>,
+    ) -> (RowsOutcome, RowsOutcome) {
         let batch = std::mem::take(&mut self.under_way);
         let (puts, deletes) = batch.fates(done);
         for (prefix, row) in batch.puts {
@@ -203,7 +206,7 @@ impl IpcacheTable {
             }
         }
         self.full = puts.found_no_room();
-        if batch.makes_room && deletes == Fate::Written {
+        if batch.makes_room && deletes == RowsOutcome::Written {
             self.resume();
         }
         (puts, deletes)
@@ -212,10 +215,11 @@ impl IpcacheTable {
     pub(super) fn list(&self) -> BTreeMap<IpNet, IpcacheEntry> {
         let restored = |row: &IpcacheRow| IpcacheEntry {
             tunnel: row.tunnel.into(),
-            ..IpcacheEntry::of(row.identity, Source::Restored)
+            ..IpcacheEntry::of(row.identity, IpcacheSource::Restored)
         };
-        let entry =
-            |line: &Line| line.claims.first().copied().or(line.realised.as_ref().map(restored));
+        let entry = |line: &PrefixEntry| {
+            line.claims.first().copied().or(line.realised.as_ref().map(restored))
+        };
         let all = self.lines.iter();
         all.filter_map(|(&prefix, line)| Some((prefix, entry(line)?))).collect()
     }
@@ -245,7 +249,7 @@ impl IpcacheTable {
         line.seen = round;
         if let Some(before) = before.filter(|_| !pruned && line.claims.first().is_none()) {
             let tunnel = before.tunnel.into();
-            let entry = IpcacheEntry::of(before.identity, Source::Restored);
+            let entry = IpcacheEntry::of(before.identity, IpcacheSource::Restored);
             line.claims.put(IpcacheEntry { tunnel, ..entry });
         }
         self.realised = self.realised + usize::from(row.is_some()) - usize::from(before.is_some());
@@ -255,7 +259,7 @@ impl IpcacheTable {
 
     /// The kernel has a row that nobody named: it goes, if nobody will.
     pub(super) fn take_in(&mut self, prefix: IpNet, row: IpcacheRow) {
-        let line = Line { realised: Some(row), seen: self.round, ..Line::default() };
+        let line = PrefixEntry { realised: Some(row), seen: self.round, ..PrefixEntry::default() };
         self.lines.insert(prefix, line);
         self.realised += 1;
         if self.pruned {
@@ -270,10 +274,10 @@ impl IpcacheTable {
         }
     }
 
-    fn settle(&mut self, prefix: IpNet, row: Option<IpcacheRow>, fate: &Fate) {
+    fn settle(&mut self, prefix: IpNet, row: Option<IpcacheRow>, fate: &RowsOutcome) {
         let line = self.lines.entry(prefix).or_default();
         match fate {
-            Fate::Written => {
+            RowsOutcome::Written => {
                 self.uncertain.remove(&prefix);
                 self.realised += usize::from(row.is_some());
                 let before = std::mem::replace(&mut line.realised, row);
@@ -283,10 +287,10 @@ impl IpcacheTable {
                 }
                 return;
             }
-            Fate::Unknown(_) => {
+            RowsOutcome::Unknown(_) => {
                 self.uncertain.insert(prefix);
             }
-            Fate::Untouched(_) => {}
+            RowsOutcome::Untouched(_) => {}
         }
         // What somebody asked for meanwhile is due already.
         if !line.due && !mutated(Mutant::IpcacheNotRetried) {

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use super::*;
 use crate::{
     host::{Answer, Ref, Reply, Universe},
-    model::{EndpointId, IdentityId, drift::Watch},
+    model::{EndpointId, IdentityId, drift::DriftWatch},
     ports::{IpcacheRow, KernelError, KernelOp},
     testing::{FakeKernel, crash},
 };
@@ -26,8 +26,8 @@ impl Fixture {
     fn new(kernel_has: &[(&str, u32)]) -> Self {
         let universe = Universe::default();
         let kernel = FakeKernel::new();
-        let ipcache =
-            universe.spawn("ipcache", Ipcache::factory(Rc::clone(&kernel) as _, Watch::default()));
+        let ipcache = universe
+            .spawn("ipcache", Ipcache::factory(Rc::clone(&kernel) as _, DriftWatch::default()));
         let rows = kernel_has.iter().map(|&(prefix, identity)| (net(prefix), row(identity)));
         ipcache.tell(IpcacheMsg::Restore(rows.collect())).unwrap();
         Self { universe, kernel, ipcache }
@@ -39,13 +39,13 @@ impl Fixture {
         answer
     }
 
-    fn upsert(&self, source: Source, entries: &[(&str, u32)]) -> Written {
+    fn upsert(&self, source: IpcacheSource, entries: &[(&str, u32)]) -> Written {
         let entry = |identity| IpcacheEntry::of(IdentityId(identity), source);
         let entries = entries.iter().map(|&(prefix, id)| (net(prefix), entry(id))).collect();
         self.pose(|reply| IpcacheMsg::Upsert { entries, reply })
     }
 
-    fn remove(&self, source: Source, prefixes: &[&str]) -> Written {
+    fn remove(&self, source: IpcacheSource, prefixes: &[&str]) -> Written {
         let prefixes = prefixes.iter().copied().map(net).collect();
         self.pose(|reply| IpcacheMsg::Remove { prefixes, source, reply })
     }
@@ -93,8 +93,8 @@ const C: &str = "fd00::3/128";
 #[test]
 fn what_the_kernel_has_already_is_not_written() {
     let fixture = Fixture::new(&[(A, 300), (B, 301)]);
-    assert!(is_ok(&mut fixture.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)])));
-    let mut changed = fixture.upsert(Source::Endpoint(EndpointId(2)), &[(B, 302), (C, 302)]);
+    assert!(is_ok(&mut fixture.upsert(IpcacheSource::Endpoint(EndpointId(1)), &[(A, 300)])));
+    let mut changed = fixture.upsert(IpcacheSource::Endpoint(EndpointId(2)), &[(B, 302), (C, 302)]);
     assert_eq!(changed.now(), None);
     assert_eq!(fixture.succeed(), [put(&[(B, 302), (C, 302)])]);
     assert!(is_ok(&mut changed));
@@ -104,10 +104,10 @@ fn what_the_kernel_has_already_is_not_written() {
 #[test]
 fn one_write_is_under_way_and_the_rest_goes_together() {
     let fixture = Fixture::new(&[]);
-    let mut first = fixture.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
-    let mut second = fixture.upsert(Source::Endpoint(EndpointId(2)), &[(B, 301)]);
-    let mut third = fixture.upsert(Source::Endpoint(EndpointId(3)), &[(C, 302)]);
-    let mut same = fixture.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
+    let mut first = fixture.upsert(IpcacheSource::Endpoint(EndpointId(1)), &[(A, 300)]);
+    let mut second = fixture.upsert(IpcacheSource::Endpoint(EndpointId(2)), &[(B, 301)]);
+    let mut third = fixture.upsert(IpcacheSource::Endpoint(EndpointId(3)), &[(C, 302)]);
+    let mut same = fixture.upsert(IpcacheSource::Endpoint(EndpointId(1)), &[(A, 300)]);
     assert_eq!(fixture.kernel.pending(), 1);
     assert_eq!(fixture.succeed(), [put(&[(A, 300)])]);
     assert!(is_ok(&mut first));
@@ -120,25 +120,25 @@ fn one_write_is_under_way_and_the_rest_goes_together() {
 fn exceptions_are_written_before_what_they_are_cut_out_of() {
     let fixture = Fixture::new(&[]);
     let (wide, narrow, host) = ("192.0.2.0/24", "192.0.2.128/25", "192.0.2.1/32");
-    fixture.upsert(Source::Policy, &[(wide, 1), (narrow, 2), (host, 3)]);
+    fixture.upsert(IpcacheSource::Policy, &[(wide, 1), (narrow, 2), (host, 3)]);
     assert_eq!(fixture.succeed(), [put(&[(host, 3), (narrow, 2), (wide, 1)])]);
 }
 
 #[test]
 fn an_endpoint_covers_the_node_and_the_node_a_policy() {
     let fixture = Fixture::new(&[]);
-    fixture.upsert(Source::Policy, &[(A, 1 << 24 | 1)]);
+    fixture.upsert(IpcacheSource::Policy, &[(A, 1 << 24 | 1)]);
     fixture.succeed();
-    fixture.upsert(Source::Endpoint(EndpointId(7)), &[(A, 300)]);
+    fixture.upsert(IpcacheSource::Endpoint(EndpointId(7)), &[(A, 300)]);
     fixture.succeed();
-    assert!(is_ok(&mut fixture.upsert(Source::Node, &[(A, 1)])));
-    assert_eq!(fixture.list()[&net(A)].source, Source::Endpoint(EndpointId(7)));
+    assert!(is_ok(&mut fixture.upsert(IpcacheSource::Node, &[(A, 1)])));
+    assert_eq!(fixture.list()[&net(A)].source, IpcacheSource::Endpoint(EndpointId(7)));
 
-    fixture.remove(Source::Endpoint(EndpointId(7)), &[A]);
+    fixture.remove(IpcacheSource::Endpoint(EndpointId(7)), &[A]);
     assert_eq!(fixture.succeed(), [put(&[(A, 1)])]);
-    fixture.remove(Source::Node, &[A]);
+    fixture.remove(IpcacheSource::Node, &[A]);
     assert_eq!(fixture.succeed(), [put(&[(A, 1 << 24 | 1)])]);
-    let mut last = fixture.remove(Source::Policy, &[A]);
+    let mut last = fixture.remove(IpcacheSource::Policy, &[A]);
     assert_eq!(fixture.succeed(), [delete(&[A])]);
     assert!(is_ok(&mut last));
     assert!(fixture.list().is_empty());
@@ -147,19 +147,19 @@ fn an_endpoint_covers_the_node_and_the_node_a_policy() {
 #[test]
 fn of_two_endpoints_the_latest_counts_and_the_earlier_takes_nothing_away() {
     let fixture = Fixture::new(&[]);
-    fixture.upsert(Source::Endpoint(EndpointId(7)), &[(A, 300)]);
+    fixture.upsert(IpcacheSource::Endpoint(EndpointId(7)), &[(A, 300)]);
     fixture.succeed();
-    fixture.upsert(Source::Endpoint(EndpointId(5)), &[(A, 301)]);
+    fixture.upsert(IpcacheSource::Endpoint(EndpointId(5)), &[(A, 301)]);
     fixture.succeed();
-    assert!(is_ok(&mut fixture.remove(Source::Endpoint(EndpointId(7)), &[A])));
+    assert!(is_ok(&mut fixture.remove(IpcacheSource::Endpoint(EndpointId(7)), &[A])));
     assert_eq!(fixture.list()[&net(A)].identity, IdentityId(301));
 }
 
 #[test]
 fn only_prune_deletes_what_nobody_named() {
     let fixture = Fixture::new(&[(A, 300), (B, 301), (C, 302)]);
-    fixture.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
-    assert!(is_ok(&mut fixture.remove(Source::Policy, &[B])));
+    fixture.upsert(IpcacheSource::Endpoint(EndpointId(1)), &[(A, 300)]);
+    assert!(is_ok(&mut fixture.remove(IpcacheSource::Policy, &[B])));
     assert_eq!(fixture.kernel.pending(), 0);
     fixture.ipcache.tell(IpcacheMsg::Prune).unwrap();
     fixture.universe.settle();
@@ -170,7 +170,7 @@ fn only_prune_deletes_what_nobody_named() {
 #[test]
 fn what_an_earlier_life_mapped_for_an_endpoint_goes_with_it() {
     let fixture = Fixture::new(&[("10.0.0.1/32", 300), ("10.0.0.2/32", 301)]);
-    let mut gone = fixture.remove(Source::Endpoint(EndpointId(1)), &["10.0.0.1/32"]);
+    let mut gone = fixture.remove(IpcacheSource::Endpoint(EndpointId(1)), &["10.0.0.1/32"]);
     assert_eq!(fixture.succeed(), [delete(&["10.0.0.1/32"])]);
     assert!(is_ok(&mut gone));
     assert_eq!(fixture.list().len(), 1);
@@ -179,7 +179,7 @@ fn what_an_earlier_life_mapped_for_an_endpoint_goes_with_it() {
 #[test]
 fn a_failed_write_is_told_at_once_and_tried_again_ever_later() {
     let fixture = Fixture::new(&[]);
-    let mut failed = fixture.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
+    let mut failed = fixture.upsert(IpcacheSource::Endpoint(EndpointId(1)), &[(A, 300)]);
     fixture.fail();
     assert_eq!(failed.now(), Some(Ok(Err(FakeKernel::error()))));
     for wait in [1, 2, 3] {
@@ -197,9 +197,9 @@ fn a_failed_write_is_told_at_once_and_tried_again_ever_later() {
 #[test]
 fn a_row_whose_write_failed_is_written_even_if_it_seems_to_be_there() {
     let fixture = Fixture::new(&[(A, 300)]);
-    fixture.upsert(Source::Endpoint(EndpointId(1)), &[(A, 301)]);
+    fixture.upsert(IpcacheSource::Endpoint(EndpointId(1)), &[(A, 301)]);
     fixture.fail();
-    let mut back = fixture.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
+    let mut back = fixture.upsert(IpcacheSource::Endpoint(EndpointId(1)), &[(A, 300)]);
     assert_eq!(back.now(), None);
     assert_eq!(fixture.succeed(), [put(&[(A, 300)])]);
     assert!(is_ok(&mut back));
@@ -208,9 +208,9 @@ fn a_row_whose_write_failed_is_written_even_if_it_seems_to_be_there() {
 #[test]
 fn a_failing_row_does_not_hold_up_others() {
     let fixture = Fixture::new(&[]);
-    fixture.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
+    fixture.upsert(IpcacheSource::Endpoint(EndpointId(1)), &[(A, 300)]);
     fixture.fail();
-    let mut other = fixture.upsert(Source::Endpoint(EndpointId(2)), &[(B, 301)]);
+    let mut other = fixture.upsert(IpcacheSource::Endpoint(EndpointId(2)), &[(B, 301)]);
     assert_eq!(fixture.succeed(), [put(&[(B, 301)])]);
     assert!(is_ok(&mut other));
 }
@@ -218,7 +218,7 @@ fn a_failing_row_does_not_hold_up_others() {
 #[test]
 fn silence_of_the_kernel_is_a_failure() {
     let fixture = Fixture::new(&[]);
-    let mut unheard = fixture.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
+    let mut unheard = fixture.upsert(IpcacheSource::Endpoint(EndpointId(1)), &[(A, 300)]);
     fixture.universe.advance(Duration::from_secs(60));
     assert!(matches!(unheard.now(), Some(Ok(Err(error))) if error.cause.contains("deadline")));
     fixture.universe.advance(Duration::from_secs(1));
@@ -228,8 +228,8 @@ fn silence_of_the_kernel_is_a_failure() {
 #[test]
 fn a_crash_forgets_no_source_and_writes_again_what_was_under_way() {
     let fixture = Fixture::new(&[(A, 300)]);
-    fixture.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
-    let mut under_way = fixture.upsert(Source::Endpoint(EndpointId(2)), &[(B, 301)]);
+    fixture.upsert(IpcacheSource::Endpoint(EndpointId(1)), &[(A, 300)]);
+    let mut under_way = fixture.upsert(IpcacheSource::Endpoint(EndpointId(2)), &[(B, 301)]);
     fixture.ipcache.tell(IpcacheMsg::List(crash())).unwrap();
     fixture.universe.settle();
     assert!(matches!(under_way.now(), Some(Err(_))));
@@ -244,16 +244,16 @@ fn a_crash_forgets_no_source_and_writes_again_what_was_under_way() {
 #[test]
 fn who_asks_again_for_a_removal_that_failed_waits_until_it_is_done() {
     let fixture = Fixture::new(&[]);
-    fixture.upsert(Source::Cluster, &[(A, 300)]);
+    fixture.upsert(IpcacheSource::Cluster, &[(A, 300)]);
     fixture.succeed();
-    let mut failed = fixture.remove(Source::Cluster, &[A]);
-    let mut meanwhile = fixture.remove(Source::Cluster, &[A]);
+    let mut failed = fixture.remove(IpcacheSource::Cluster, &[A]);
+    let mut meanwhile = fixture.remove(IpcacheSource::Cluster, &[A]);
     fixture.fail();
     assert_eq!(failed.now(), Some(Ok(Err(FakeKernel::error()))));
     assert_eq!(meanwhile.now(), None);
     fixture.fail();
     assert_eq!(meanwhile.now(), Some(Ok(Err(FakeKernel::error()))));
-    let mut again = fixture.remove(Source::Cluster, &[A]);
+    let mut again = fixture.remove(IpcacheSource::Cluster, &[A]);
     assert_eq!(again.now(), None);
     assert_eq!(fixture.succeed(), [delete(&[A])]);
     assert!(is_ok(&mut again));
@@ -263,8 +263,8 @@ fn who_asks_again_for_a_removal_that_failed_waits_until_it_is_done() {
 fn refused(kernel_has: &[(&str, u32)], expected: &str) -> (Fixture, Option<Vec<KernelOp>>) {
     let fixture = Fixture::new(kernel_has);
     // The first batch is of something else: the two in question come in one.
-    fixture.upsert(Source::Node, &[("192.0.2.1/32", 1)]);
-    fixture.upsert(Source::Cluster, &[(expected, 400)]);
+    fixture.upsert(IpcacheSource::Node, &[("192.0.2.1/32", 1)]);
+    fixture.upsert(IpcacheSource::Cluster, &[(expected, 400)]);
     fixture.ipcache.tell(IpcacheMsg::Prune).unwrap();
     fixture.universe.settle();
     fixture.succeed();
@@ -286,12 +286,12 @@ fn removals_do_not_wait_for_additions_that_find_no_room() {
 #[test]
 fn who_asks_while_room_is_made_is_answered_when_the_row_is_there() {
     let fixture = Fixture::new(&[(A, 300)]);
-    fixture.upsert(Source::Node, &[("192.0.2.1/32", 1)]);
-    fixture.upsert(Source::Cluster, &[(C, 400)]);
+    fixture.upsert(IpcacheSource::Node, &[("192.0.2.1/32", 1)]);
+    fixture.upsert(IpcacheSource::Cluster, &[(C, 400)]);
     fixture.ipcache.tell(IpcacheMsg::Prune).unwrap();
-    let mut asked = fixture.upsert(Source::Cluster, &[(B, 401)]);
+    let mut asked = fixture.upsert(IpcacheSource::Cluster, &[(B, 401)]);
     fixture.succeed();
-    let mut meanwhile = fixture.upsert(Source::Cluster, &[("10.0.0.9/32", 402)]);
+    let mut meanwhile = fixture.upsert(IpcacheSource::Cluster, &[("10.0.0.9/32", 402)]);
     fixture.fail();
     assert!(matches!(asked.now(), Some(Ok(Err(_)))));
     assert_eq!(fixture.succeed(), [delete(&[A])]);

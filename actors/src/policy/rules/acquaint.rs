@@ -13,7 +13,7 @@ use crate::{
     mutants::{Mutant, mutated},
     policy::{
         identity::Identity,
-        rules::{Awaited, PolicyNews, Reached},
+        rules::{AwaitedEndpoints, PolicyNews, Reached},
     },
 };
 
@@ -53,7 +53,7 @@ impl Policies {
                 revision,
                 touched,
                 strangers: ids,
-                awaited: Awaited::Able,
+                awaited: AwaitedEndpoints::Able,
                 reply,
             },
             move |answer| PolicyAnswer::Acquainted { revision, reply, answer },

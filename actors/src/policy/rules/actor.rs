@@ -12,13 +12,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    EndpointPolicy, IdentityUser, Origin, PeerFacts, PolicyMsg, PolicyStatus, PolicyView,
+    ClauseOrigin, EndpointPolicy, IdentityUser, PeerFacts, PolicyMsg, PolicyStatus, PolicyView,
     Repository, Subject, Touched,
     answers::PolicyAnswer,
-    asker::Asker,
-    change::Round,
+    change::ChangeRound,
     knowledge::{Computed, Knowledge},
-    touched::Gathering,
+    requester::PolicyRequester,
+    touched::ChangedPolicies,
 };
 use crate::{
     host::{AskError, Behaviour, Cx, Lent, Outlet, Ref, Reply, Survives},
@@ -26,7 +26,7 @@ use crate::{
     policy::{
         identity::{Identity, IdentityMsg},
         ipcache::IpcacheMsg,
-        rules::{Awaited, PolicyNews, Reached},
+        rules::{AwaitedEndpoints, PolicyNews, Reached},
     },
 };
 
@@ -64,7 +64,7 @@ pub struct Policies {
     pub(super) peers: PolicyPeers,
     /// Outlives a crash.
     pub(super) known: Lent<Knowledge>,
-    held: Vec<(Subject, Asker)>,
+    held: Vec<(Subject, PolicyRequester)>,
     /// Who waits for the first policies.
     pub(super) unready: Vec<Reply<()>>,
     /// Identities that not every endpoint knows yet, by the revision that does.
@@ -72,7 +72,7 @@ pub struct Policies {
     /// Who waits until no change is under way.
     pub(super) idle: Vec<Reply<()>>,
     /// Where the change under way is. A crash forgets it: the change begins again.
-    pub(super) round: Round,
+    pub(super) round: ChangeRound,
     /// How often in a row endpoints were waited for in vain to know identities of other nodes.
     pub(super) in_vain: u8,
     /// The revision that the supervisor of endpoints was told last.
@@ -88,7 +88,7 @@ struct Learning {
 
 /// What the owner of the policy shows of itself.
 #[derive(Debug, Serialize)]
-pub struct Observed {
+pub struct PoliciesStatus {
     revision: u64,
     ready: bool,
     subjects: usize,
@@ -116,13 +116,13 @@ impl Policies {
             unready: Vec::new(),
             learning: BTreeMap::new(),
             idle: Vec::new(),
-            round: Round::Idle,
+            round: ChangeRound::Idle,
             in_vain: 0,
             reported: 0,
         }
     }
 
-    pub(super) fn resolve(&mut self, subject: Subject, asker: Asker) {
+    pub(super) fn resolve(&mut self, subject: Subject, asker: PolicyRequester) {
         if !self.known.ready {
             return self.hold(subject, asker);
         }
@@ -134,11 +134,11 @@ impl Policies {
         asker.answer(Arc::clone(&self.known.computed[&subject].policy));
     }
 
-    fn hold(&mut self, subject: Subject, asker: Asker) {
+    fn hold(&mut self, subject: Subject, asker: PolicyRequester) {
         // Only a cluster may leave its policies unsaid; manifests are on their way at start.
         let under_way = self.known.change.is_some() || !self.known.changes.is_empty();
         match asker {
-            Asker::Keeper(reply) if self.peers.cluster.is_some() && !under_way => {
+            PolicyRequester::Keeper(reply) if self.peers.cluster.is_some() && !under_way => {
                 self.known.keeping.insert(subject.labels);
                 reply.send(None);
             }
@@ -182,7 +182,7 @@ impl Policies {
         self.known.revision += 1;
         let revision = self.known.revision;
         let mut resolver = self.known.repository.resolver(&self.known.view);
-        let mut different = Gathering::default();
+        let mut different = ChangedPolicies::default();
         let mut all = BTreeMap::new();
         for (subject, before) in &self.known.computed {
             let computed = if concerns(subject) {
@@ -250,7 +250,7 @@ impl Policies {
                 revision,
                 touched,
                 strangers: ids,
-                awaited: Awaited::Concerned,
+                awaited: AwaitedEndpoints::Concerned,
                 reply,
             },
             move |answer| PolicyAnswer::Known { revision, answer },
@@ -303,7 +303,7 @@ impl Policies {
                 revision,
                 touched,
                 strangers: BTreeSet::new(),
-                awaited: Awaited::Concerned,
+                awaited: AwaitedEndpoints::Concerned,
                 reply,
             },
             PolicyAnswer::Heard,
@@ -338,7 +338,7 @@ impl Policies {
         reply.send(PolicyView { revision: self.known.revision, policies });
     }
 
-    fn origins(&self, reply: Reply<BTreeMap<u32, Vec<Origin>>>) {
+    fn origins(&self, reply: Reply<BTreeMap<u32, Vec<ClauseOrigin>>>) {
         let all = self.known.computed.values().flat_map(|computed| &computed.resolved.origins);
         reply.send(all.map(|(&cookie, origins)| (cookie, origins.clone())).collect());
     }
@@ -358,7 +358,7 @@ pub(super) fn policies_of(objects: Vec<Value>) -> Vec<Value> {
 impl Behaviour for Policies {
     type Msg = PolicyMsg;
     type Answer = PolicyAnswer;
-    type Observed = Observed;
+    type Observed = PoliciesStatus;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
         self.resume(cx);
@@ -378,9 +378,11 @@ impl Behaviour for Policies {
                 self.bears_only(cx, endpoint, identity);
             }
             PolicyMsg::Forget(id) => self.forget(cx, id),
-            PolicyMsg::Resolve { subject, reply } => self.resolve(subject, Asker::Other(reply)),
+            PolicyMsg::Resolve { subject, reply } => {
+                self.resolve(subject, PolicyRequester::Other(reply))
+            }
             PolicyMsg::ResolveOrKeep { subject, reply } => {
-                self.resolve(subject, Asker::Keeper(reply));
+                self.resolve(subject, PolicyRequester::Keeper(reply));
             }
             PolicyMsg::Ready(reply) => match self.known.ready {
                 true => reply.send(()),
@@ -429,8 +431,8 @@ impl Behaviour for Policies {
         self.tell_revision();
     }
 
-    fn observe(&self) -> Observed {
-        Observed {
+    fn observe(&self) -> PoliciesStatus {
+        PoliciesStatus {
             revision: self.known.revision,
             ready: self.known.ready,
             subjects: self.known.computed.len(),

@@ -9,7 +9,7 @@ use crate::{
     model::IdentityId,
     policy::{
         identity::IdentityError,
-        rules::{Inherited, Reached},
+        rules::{InheritResult, Reached},
     },
     ports::KernelError,
 };
@@ -24,7 +24,7 @@ pub enum PolicyAnswer {
     /// Every endpoint's policy, still by the old rules, knows the new prefixes.
     Prepared(Result<Reached, AskError>),
     /// What an earlier run left in the kernel knows the new prefixes, or why not.
-    Bequeathed(Result<Inherited, AskError>),
+    Bequeathed(Result<InheritResult, AskError>),
     /// The new prefixes are in the ipcache, before the new rules are in force.
     Premapped(Result<Result<(), KernelError>, AskError>),
     /// Every endpoint enforces the rules of that revision.

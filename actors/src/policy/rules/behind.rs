@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::{Policies, Repository, Touched, actor::ENFORCE_PATIENCE, answers::PolicyAnswer};
 use crate::{
     host::{AskError, Cx},
-    policy::rules::{Awaited, PolicyNews, Reached},
+    policy::rules::{AwaitedEndpoints, PolicyNews, Reached},
 };
 
 /// A change of the rules that some endpoints may not enforce yet.
@@ -27,7 +27,7 @@ impl Policies {
         cx: &mut Cx<'_, Self>,
         revision: u64,
         touched: Touched,
-        awaited: Awaited,
+        awaited: AwaitedEndpoints,
     ) {
         let endpoints = self.peers.endpoints.clone();
         let strangers = BTreeSet::new();
@@ -59,7 +59,7 @@ impl Policies {
         }
         self.answer_idle();
         if self.known.behind.last().is_some_and(|newest| newest.revision == revision) {
-            self.await_enforced(cx, revision, Touched::default(), Awaited::Everyone);
+            self.await_enforced(cx, revision, Touched::default(), AwaitedEndpoints::Everyone);
         }
     }
 }

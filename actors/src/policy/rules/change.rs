@@ -29,7 +29,7 @@
 //! **What if somebody refuses?** Without its number no rule can name a prefix: the change waits and
 //! begins again, however often. So does one whose new prefixes are not known or mapped, but not for
 //! ever: rules that deny must not wait for somebody who never answers, and after [`REFUSALS_MAX`]
-//! times the next round begins all the same. From [`Round::Enforce`] on nothing holds up the rules:
+//! times the next round begins all the same. From [`ChangeRound::Enforce`] on nothing holds up the rules:
 //! the ipcache goes on trying by itself, and a prefix that could not leave leaves with a later change.
 //!
 //! **And a crash?** The answer that a round waits for dies with it. What is to be changed, a
@@ -49,7 +49,7 @@ use super::{
 use crate::{
     host::{AskError, Cx, Reply},
     model::{IdentityId, Manifest},
-    policy::rules::Awaited,
+    policy::rules::AwaitedEndpoints,
 };
 
 /// After that long a change that could not be finished is taken up again.
@@ -60,7 +60,7 @@ pub(super) const REFUSALS_MAX: u8 = 8;
 
 /// Where the change under way is: whom it asked last, with what it needs once that is answered.
 #[derive(Default)]
-pub(super) enum Round {
+pub(super) enum ChangeRound {
     /// None is under way.
     #[default]
     Idle,
@@ -91,7 +91,7 @@ pub(super) struct Prefixes {
 }
 
 /// How a round ended.
-pub(super) enum End {
+pub(super) enum ChangeRoundOutcome {
     /// Prefixes have numbers, and no rule names these.
     Numbered(BTreeMap<IpNet, IdentityId>),
     /// It is done, or there was nothing to do.
@@ -100,7 +100,7 @@ pub(super) enum End {
     Refused(String),
 }
 
-impl End {
+impl ChangeRoundOutcome {
     /// How a round ended by the answer to what it asked.
     pub(super) fn of<E: Display>(answer: Result<Result<(), E>, AskError>) -> Self {
         match answer {
@@ -112,15 +112,15 @@ impl End {
 }
 
 /// What comes next.
-pub(super) enum Next {
+pub(super) enum NextChangeRound {
     /// That round.
-    Enter(Round),
+    Enter(ChangeRound),
     /// The change waits for a while, for that reason.
     Pause(String),
     /// The next change.
     Finish,
     /// Nobody waits for that end.
-    Stay(Round),
+    Stay(ChangeRound),
 }
 
 /// What is to be changed: what outlives a crash of a change under way.
@@ -140,53 +140,75 @@ pub(super) struct PrefixChange {
 impl PrefixChange {
     /// Says what comes behind a round that ended so: nobody else does. Some endpoints may be
     /// `behind`, and enforce rules of before.
-    pub(super) fn next(&mut self, round: Round, end: End, behind: bool) -> Next {
-        Next::Enter(match (round, end) {
-            (Round::Number(desired), End::Numbered(stale)) => {
+    pub(super) fn next(
+        &mut self,
+        round: ChangeRound,
+        end: ChangeRoundOutcome,
+        behind: bool,
+    ) -> NextChangeRound {
+        NextChangeRound::Enter(match (round, end) {
+            (ChangeRound::Number(desired), ChangeRoundOutcome::Numbered(stale)) => {
                 let prefixes = Prefixes { desired, stale };
                 let are_new = self.rules.is_some() && !self.unmapped.is_empty();
-                if are_new { Round::Prepare(prefixes) } else { Round::Enforce(prefixes) }
+                if are_new {
+                    ChangeRound::Prepare(prefixes)
+                } else {
+                    ChangeRound::Enforce(prefixes)
+                }
             }
-            (Round::Prepare(prefixes), End::Done) => Round::Premap(prefixes),
-            (Round::Premap(prefixes), End::Done) => Round::Enforce(prefixes),
+            (ChangeRound::Prepare(prefixes), ChangeRoundOutcome::Done) => {
+                ChangeRound::Premap(prefixes)
+            }
+            (ChangeRound::Premap(prefixes), ChangeRoundOutcome::Done) => {
+                ChangeRound::Enforce(prefixes)
+            }
             // The ipcache goes on trying behind its answer. What is stale the rules of before may
             // name still, and what these deny must not become the world's: it goes once everyone
             // enforces others.
-            (Round::Enforce(prefixes), End::Done | End::Refused(_)) => {
-                match behind || prefixes.stale.is_empty() {
-                    true => return Next::Finish,
-                    false => Round::Unmap(prefixes),
-                }
+            (
+                ChangeRound::Enforce(prefixes),
+                ChangeRoundOutcome::Done | ChangeRoundOutcome::Refused(_),
+            ) => match behind || prefixes.stale.is_empty() {
+                true => return NextChangeRound::Finish,
+                false => ChangeRound::Unmap(prefixes),
+            },
+            (ChangeRound::Unmap(prefixes), ChangeRoundOutcome::Done) => {
+                ChangeRound::Return(prefixes)
             }
-            (Round::Unmap(prefixes), End::Done) => Round::Return(prefixes),
             // Packets may still come with these identities, so rows for them stay: both are tried
             // again with a later change.
-            (Round::Unmap(_), End::Refused(_)) => return Next::Finish,
-            (Round::Return(_), End::Done | End::Refused(_)) => return Next::Finish,
-            (round, End::Refused(why)) => return self.refused(round, why),
-            (round, End::Numbered(_) | End::Done) => return Next::Stay(round),
+            (ChangeRound::Unmap(_), ChangeRoundOutcome::Refused(_)) => {
+                return NextChangeRound::Finish;
+            }
+            (ChangeRound::Return(_), ChangeRoundOutcome::Done | ChangeRoundOutcome::Refused(_)) => {
+                return NextChangeRound::Finish;
+            }
+            (round, ChangeRoundOutcome::Refused(why)) => return self.refused(round, why),
+            (round, ChangeRoundOutcome::Numbered(_) | ChangeRoundOutcome::Done) => {
+                return NextChangeRound::Stay(round);
+            }
         })
     }
 
     /// What comes behind a round that has to be done before the rules are enforced, and was refused.
-    fn refused(&mut self, round: Round, why: String) -> Next {
+    fn refused(&mut self, round: ChangeRound, why: String) -> NextChangeRound {
         let again = self.refusals < REFUSALS_MAX;
         match round {
-            Round::Number(_) => Next::Pause(why),
-            Round::Prepare(_) | Round::Premap(_) if again => {
+            ChangeRound::Number(_) => NextChangeRound::Pause(why),
+            ChangeRound::Prepare(_) | ChangeRound::Premap(_) if again => {
                 self.refusals += 1;
-                Next::Pause(why)
+                NextChangeRound::Pause(why)
             }
             // What some endpoints deny by a wider prefix passes there from now on.
-            Round::Prepare(prefixes) => {
+            ChangeRound::Prepare(prefixes) => {
                 tracing::warn!(
                     error = why,
                     "not every endpoint knows the new prefixes yet; going on"
                 );
-                Next::Enter(Round::Premap(prefixes))
+                NextChangeRound::Enter(ChangeRound::Premap(prefixes))
             }
-            Round::Premap(prefixes) => Next::Enter(Round::Enforce(prefixes)),
-            round => Next::Stay(round),
+            ChangeRound::Premap(prefixes) => NextChangeRound::Enter(ChangeRound::Enforce(prefixes)),
+            round => NextChangeRound::Stay(round),
         }
     }
 }
@@ -237,7 +259,7 @@ impl Policies {
     pub(super) fn resume(&mut self, cx: &mut Cx<'_, Self>) {
         if let Some(newest) = self.known.behind.last() {
             let revision = newest.revision;
-            self.await_enforced(cx, revision, Touched::default(), Awaited::All);
+            self.await_enforced(cx, revision, Touched::default(), AwaitedEndpoints::All);
         }
         match self.known.change {
             Some(_) => self.begin(cx),
@@ -249,30 +271,30 @@ impl Policies {
     /// A change begins, or begins again.
     fn begin(&mut self, cx: &mut Cx<'_, Self>) {
         let desired = self.known.desired();
-        self.enter(cx, Round::Number(desired));
+        self.enter(cx, ChangeRound::Number(desired));
     }
 
     /// A round of the change ended.
-    pub(super) fn advance(&mut self, cx: &mut Cx<'_, Self>, end: End) {
+    pub(super) fn advance(&mut self, cx: &mut Cx<'_, Self>, end: ChangeRoundOutcome) {
         let known = &mut *self.known;
         let Some(change) = &mut known.change else { return };
         let round = std::mem::take(&mut self.round);
         match change.next(round, end, !known.behind.is_empty()) {
-            Next::Enter(round) => self.enter(cx, round),
-            Next::Pause(why) => self.pause(cx, &why),
-            Next::Finish => {
+            NextChangeRound::Enter(round) => self.enter(cx, round),
+            NextChangeRound::Pause(why) => self.pause(cx, &why),
+            NextChangeRound::Finish => {
                 known.change = None;
                 self.next_change(cx);
             }
-            Next::Stay(round) => self.round = round,
+            NextChangeRound::Stay(round) => self.round = round,
         }
     }
 
-    fn enter(&mut self, cx: &mut Cx<'_, Self>, round: Round) {
+    fn enter(&mut self, cx: &mut Cx<'_, Self>, round: ChangeRound) {
         let is_asked = self.ask_for(cx, &round);
         self.round = round;
         if !is_asked {
-            self.advance(cx, End::Done);
+            self.advance(cx, ChangeRoundOutcome::Done);
         }
     }
 
@@ -281,14 +303,14 @@ impl Policies {
         tracing::error!(error, "policy change waits");
         // For everyone to see.
         let why = format!("a change of the rules to be tried again, in {RETRY:?}: {error}");
-        self.round = Round::Pause(cx.expect("rules", RETRY, why, |_| PolicyAnswer::Retry));
+        self.round = ChangeRound::Pause(cx.expect("rules", RETRY, why, |_| PolicyAnswer::Retry));
     }
 
     /// Takes up what could not be finished.
     pub(super) fn retry(&mut self, cx: &mut Cx<'_, Self>) {
         match &self.round {
-            Round::Pause(until) if until.is_closed() => self.begin(cx),
-            Round::Idle if self.known.behind.is_empty() && self.known.has_stale() => {
+            ChangeRound::Pause(until) if until.is_closed() => self.begin(cx),
+            ChangeRound::Idle if self.known.behind.is_empty() && self.known.has_stale() => {
                 self.known.change = Some(PrefixChange::default());
                 self.begin(cx);
             }

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::Origin;
+use super::ClauseOrigin;
 
 const FNV_OFFSET: u32 = 0x811c_9dc5;
 const FNV_PRIME: u32 = 0x0100_0193;
 
 /// The number that names a set of clauses in rows and verdict records: FNV-1a over where they are
 /// written, sorted. It is the same in every life of the agent; 0 is the empty set's alone.
-pub(super) fn cookie(origins: &BTreeSet<&Origin>) -> u32 {
+pub(super) fn cookie(origins: &BTreeSet<&ClauseOrigin>) -> u32 {
     if origins.is_empty() {
         return 0;
     }

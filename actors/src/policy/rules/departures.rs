@@ -14,13 +14,13 @@ pub struct Departure {
     /// Path of the field or of the clause.
     pub path: String,
     /// What it means here.
-    pub meaning: Meaning,
+    pub meaning: DepartureMeaning,
 }
 
 /// What such a part means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Meaning {
+pub enum DepartureMeaning {
     /// Whom one sends to has the port of that name.
     PortOfReceiver,
     /// A direction is enforced without a rule that allows anything.
@@ -30,12 +30,12 @@ pub enum Meaning {
 impl fmt::Display for Departure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.meaning {
-            Meaning::PortOfReceiver => {
+            DepartureMeaning::PortOfReceiver => {
                 "the name means the port that the pod that is sent to calls so, and nothing \
                  outside of the cluster, as Kubernetes has it; Cilium 1.19 may take it for ports \
                  of other pods, and outside as well"
             }
-            Meaning::Isolates => {
+            DepartureMeaning::Isolates => {
                 "without a rule nothing is allowed in that direction; Cilium 1.19 leaves it open"
             }
         };
@@ -51,14 +51,14 @@ impl Policy {
         let clauses = self.rules.iter().flat_map(|rule| &rule.clauses);
         let named =
             clauses.filter(|it| it.direction == Direction::Egress && names(it).next().is_some());
-        let named = named.map(|it| (it.origin.path.clone(), Meaning::PortOfReceiver));
+        let named = named.map(|it| (it.origin.path.clone(), DepartureMeaning::PortOfReceiver));
         let all = isolated.chain(named);
         all.map(|(path, meaning)| Departure { path, meaning }).collect()
     }
 }
 
 /// Directions that a rule enforces without saying anything of them.
-fn isolated(rule: &Rule) -> impl Iterator<Item = (String, Meaning)> {
+fn isolated(rule: &Rule) -> impl Iterator<Item = (String, DepartureMeaning)> {
     let sides = [
         (Direction::Ingress, rule.default_deny_ingress, "ingress"),
         (Direction::Egress, rule.default_deny_egress, "egress"),
@@ -66,5 +66,5 @@ fn isolated(rule: &Rule) -> impl Iterator<Item = (String, Meaning)> {
     let silent = sides.into_iter().filter(|(direction, enforced, _)| {
         *enforced && !rule.clauses.iter().any(|clause| clause.direction == *direction)
     });
-    silent.map(|(.., name)| (format!("spec.enableDefaultDeny.{name}"), Meaning::Isolates))
+    silent.map(|(.., name)| (format!("spec.enableDefaultDeny.{name}"), DepartureMeaning::Isolates))
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::{
-    Origin, Peers, Ports, Repository, Selector,
+    ClauseOrigin, ClausePeers, ClausePorts, Repository, Selector,
     ports::protocol,
     rule::{Clause, PortMatch},
 };
@@ -27,17 +27,17 @@ pub struct DerivedFilter {
     /// Whether the clauses deny.
     pub deny: bool,
     /// Selectors of the peers in Cilium's notation, each with the clauses that name it.
-    pub selectors: BTreeMap<String, BTreeSet<Origin>>,
+    pub selectors: BTreeMap<String, BTreeSet<ClauseOrigin>>,
 }
 
 impl DerivedFilter {
     /// The clauses behind it.
-    pub fn origins(&self) -> BTreeSet<&Origin> {
+    pub fn origins(&self) -> BTreeSet<&ClauseOrigin> {
         self.selectors.values().flatten().collect()
     }
 }
 
-impl Origin {
+impl ClauseOrigin {
     /// Cilium's labels for a rule read from a directory.
     pub fn labels(&self) -> Vec<String> {
         let policy = &self.policy;
@@ -55,18 +55,18 @@ impl Origin {
 }
 
 /// Direction, denial, protocol, first and last port, name.
-type Place<'a> = (Direction, bool, u8, u16, u16, Option<&'a str>);
+type FilterKey<'a> = (Direction, bool, u8, u16, u16, Option<&'a str>);
 
 impl Repository {
     /// The clauses that are about an endpoint with these labels, by direction and port.
     pub fn derived(&self, labels: &Labels) -> Vec<DerivedFilter> {
-        let mut filters: BTreeMap<Place<'_>, DerivedFilter> = BTreeMap::new();
+        let mut filters: BTreeMap<FilterKey<'_>, DerivedFilter> = BTreeMap::new();
         for clause in self.rules_for(labels).flat_map(|rule| &rule.clauses) {
             for place in places(clause) {
                 let filter = filters.entry(place).or_insert_with(|| filter(place));
                 for selector in selectors(clause) {
                     let origins = filter.selectors.entry(selector).or_default();
-                    origins.insert(Origin::clone(&clause.origin));
+                    origins.insert(ClauseOrigin::clone(&clause.origin));
                 }
             }
         }
@@ -74,9 +74,9 @@ impl Repository {
     }
 }
 
-fn places(clause: &Clause) -> Vec<Place<'_>> {
+fn places(clause: &Clause) -> Vec<FilterKey<'_>> {
     let (direction, deny) = (clause.direction, clause.deny);
-    let Ports::Of(ports) = &clause.ports else {
+    let ClausePorts::Of(ports) = &clause.ports else {
         return vec![(direction, deny, 0, 0, u16::MAX, None)];
     };
     let place = |port| match port {
@@ -90,7 +90,7 @@ fn places(clause: &Clause) -> Vec<Place<'_>> {
     ports.iter().map(place).collect()
 }
 
-fn filter((direction, deny, number, first, last, name): Place<'_>) -> DerivedFilter {
+fn filter((direction, deny, number, first, last, name): FilterKey<'_>) -> DerivedFilter {
     let whole = (first, last) == (0, u16::MAX);
     DerivedFilter {
         direction,
@@ -105,7 +105,7 @@ fn filter((direction, deny, number, first, last, name): Place<'_>) -> DerivedFil
 
 fn selectors(clause: &Clause) -> Vec<String> {
     match &clause.peers {
-        Peers::Any => vec![Selector::default().to_string()],
-        Peers::Of(peers) => peers.iter().map(ToString::to_string).collect(),
+        ClausePeers::Any => vec![Selector::default().to_string()],
+        ClausePeers::Of(peers) => peers.iter().map(ToString::to_string).collect(),
     }
 }

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ports::Cell;
+use super::ports::PortPrefix;
 use crate::model::{Direction, IdentityId, PolicyEntry, PolicyKey, PolicyRows};
 
 /// Identities below this are reserved: the host's, of health checks, of other nodes.
@@ -34,7 +34,7 @@ pub fn fit(had: &PolicyRows, desired: &PolicyRows, most: usize) -> PolicyRows {
     }
     // Where anybody may come, but some may not, the node itself may come before anybody.
     for direction in [Direction::Ingress, Direction::Egress] {
-        let Cell { bits, protocol, port } = Cell::ALL;
+        let PortPrefix { bits, protocol, port } = PortPrefix::ALL;
         let key = PolicyKey { direction, identity: IdentityId::HOST, protocol, port, bits };
         if let (Some(_), Some(entry)) = (covering(had, &key, false), covering(desired, &key, false))
         {
@@ -86,14 +86,14 @@ fn denials_of<'a>(rows: &'a PolicyRows, key: &PolicyKey) -> impl Iterator<Item =
     [key.identity, IdentityId::UNKNOWN].into_iter().flat_map(of).map(|(key, _)| key)
 }
 
-fn cell(key: &PolicyKey) -> Cell {
-    Cell { bits: key.bits, protocol: key.protocol, port: key.port }
+fn cell(key: &PolicyKey) -> PortPrefix {
+    PortPrefix { bits: key.bits, protocol: key.protocol, port: key.port }
 }
 
 /// The row that says something of all that a key means, if it allows, or denies.
 fn covering<'a>(rows: &'a PolicyRows, key: &PolicyKey, deny: bool) -> Option<&'a PolicyEntry> {
     let own = cell(key);
-    own.ancestors().chain([own]).find_map(|Cell { bits, protocol, port }| {
+    own.ancestors().chain([own]).find_map(|PortPrefix { bits, protocol, port }| {
         let of = |identity| PolicyKey { identity, protocol, port, bits, ..*key };
         let mut found = [IdentityId::UNKNOWN, key.identity].into_iter();
         found.find_map(|whose| rows.get(&of(whose)).filter(|entry| entry.deny == deny))

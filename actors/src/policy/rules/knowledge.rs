@@ -9,8 +9,8 @@ use std::{
 use ipnet::IpNet;
 
 use super::{
-    EndpointPolicy, IdentityView, PeerFacts, Repository, Resolved, Resolver, Services, Subject,
-    behind::Behind, change::PrefixChange, identity_users::Bearers, rounds::prefix_facts,
+    EndpointPolicy, IdentityView, KnownServices, PeerFacts, Repository, Resolved, Resolver,
+    Subject, behind::Behind, change::PrefixChange, identity_users::Bearers, rounds::prefix_facts,
 };
 use crate::model::{IdentityId, Labels, Manifest, NamedPorts};
 
@@ -21,7 +21,7 @@ const BEHIND_MAX: usize = 8;
 pub(super) struct Knowledge {
     pub(super) repository: Repository,
     /// What rules name by services. Those in force hold what these came to.
-    pub(super) services: Services,
+    pub(super) services: KnownServices,
     pub(super) view: IdentityView,
     pub(super) identity_users: Bearers,
     pub(super) revision: u64,
@@ -64,7 +64,7 @@ impl Knowledge {
         }
         Self {
             repository,
-            services: Services::default(),
+            services: KnownServices::default(),
             view,
             identity_users,
             revision: 1,

@@ -2,7 +2,7 @@
 
 use crate::model::{Direction, IdentityId, PolicyEntry, PolicyKey, PolicyRows};
 
-use super::ports::Cell;
+use super::ports::PortPrefix;
 
 /// What a policy map says of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub fn lookup(
     protocol: u8,
     port: u16,
 ) -> Verdict {
-    let packet = Cell { bits: 24, protocol, port };
+    let packet = PortPrefix { bits: 24, protocol, port };
     let own = longest(rows, direction, peer, packet);
     let any = longest(rows, direction, IdentityId::UNKNOWN, packet);
     let weight = |row: &(u8, PolicyEntry)| (row.1.precedence, row.0);
@@ -48,10 +48,15 @@ fn longest(
     rows: &PolicyRows,
     direction: Direction,
     identity: IdentityId,
-    packet: Cell,
+    packet: PortPrefix,
 ) -> Option<(u8, PolicyEntry)> {
     let chain = packet.ancestors().chain([packet]);
-    let key =
-        |Cell { bits, protocol, port }| PolicyKey { direction, identity, protocol, port, bits };
+    let key = |PortPrefix { bits, protocol, port }| PolicyKey {
+        direction,
+        identity,
+        protocol,
+        port,
+        bits,
+    };
     chain.filter_map(|cell| rows.get(&key(cell)).map(|entry| (cell.bits, *entry))).last()
 }

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    DerivedFilter, IdentityUser, Origin, PolicySelector, PolicyStatus, RefusedPolicy, Subject,
-    WrittenPolicies,
+    ClauseOrigin, DerivedFilter, IdentityUser, PolicySelector, PolicyStatus, RefusedPolicy,
+    Subject, WrittenPolicies,
 };
 use crate::{
     host::{Lane, Message, Reply},
@@ -122,7 +122,7 @@ pub enum PolicyMsg {
         reply: Reply<Vec<PolicySelector>>,
     },
     /// The clauses behind each cookie of every computed policy.
-    Origins(Reply<BTreeMap<u32, Vec<Origin>>>),
+    Origins(Reply<BTreeMap<u32, Vec<ClauseOrigin>>>),
 
     /// Answered once no change is under way or waits.
     Idle(Reply<()>),

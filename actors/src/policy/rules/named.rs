@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    IdentityView, Peers, Policy, Repository, Subject,
-    rule::{Clause, PortMatch, Ports},
+    ClausePeers, IdentityView, Policy, Repository, Subject,
+    rule::{Clause, ClausePorts, PortMatch},
 };
 use crate::model::{Direction, NamedPorts};
 
@@ -60,8 +60,8 @@ impl Repository {
 
     fn ports_of_peers<'a>(&self, clause: &Clause, view: &'a IdentityView) -> Vec<&'a NamedPorts> {
         match &clause.peers {
-            Peers::Any => view.iter().map(|(_, facts)| &*facts.named_ports).collect(),
-            Peers::Of(peers) => {
+            ClausePeers::Any => view.iter().map(|(_, facts)| &*facts.named_ports).collect(),
+            ClausePeers::Of(peers) => {
                 let families = self.settings().families;
                 let ids = peers.iter().flat_map(|peer| view.select(peer, families));
                 ids.filter_map(|id| view.get(id)).map(|facts| &*facts.named_ports).collect()
@@ -73,8 +73,8 @@ impl Repository {
 /// The names of ports in a clause, each with its protocol.
 pub(super) fn names(clause: &Clause) -> impl Iterator<Item = (&str, u8)> {
     let ports = match &clause.ports {
-        Ports::Any => &[],
-        Ports::Of(ports) => ports.as_slice(),
+        ClausePorts::Any => &[],
+        ClausePorts::Of(ports) => ports.as_slice(),
     };
     ports.iter().filter_map(|port| match port {
         PortMatch::Named { name, protocol } => Some((name.as_str(), *protocol)),

@@ -21,7 +21,7 @@ pub enum PolicyNews {
         /// Identities that are about to have addresses, for which it is waited.
         strangers: BTreeSet<IdentityId>,
         /// Who is awaited.
-        awaited: Awaited,
+        awaited: AwaitedEndpoints,
         /// Where the answer goes.
         reply: Reply<Reached>,
     },
@@ -32,7 +32,7 @@ pub enum PolicyNews {
         /// The identities.
         successors: Arc<Successors>,
         /// Where the answer goes.
-        reply: Reply<Inherited>,
+        reply: Reply<InheritResult>,
     },
 }
 
@@ -49,7 +49,7 @@ impl PolicyNews {
 
 /// Which endpoints are to enforce a revision of the policy before it is said that they do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Awaited {
+pub enum AwaitedEndpoints {
     /// Those that it concerns and that are programmed.
     Concerned,
     /// All that enforce any policy, also what an earlier run wrote; but none that was awaited in
@@ -74,4 +74,4 @@ pub enum Reached {
 pub type Successors = BTreeMap<IdentityId, IdentityId>;
 
 /// Whether rows were written, or why not.
-pub type Inherited = Result<(), Arc<str>>;
+pub type InheritResult = Result<(), Arc<str>>;

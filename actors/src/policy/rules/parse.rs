@@ -16,7 +16,7 @@ mod to_services;
 
 use serde_json::Value;
 
-use self::scope::Scope;
+use self::scope::ParseContext;
 pub(super) use self::{
     meant::anybody,
     service::{service, speaker_name},
@@ -33,7 +33,7 @@ const NOT_POLICIES: &[&str] =
 
 /// A document that was refused, and whose it is as far as that could be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedDocument {
     /// The object, so that an earlier version of it can stay in force.
     pub name: Option<PolicyName>,
     /// Why.
@@ -42,7 +42,7 @@ pub struct Refused {
     pub meant: Vec<Bound>,
 }
 
-impl Refused {
+impl RefusedDocument {
     /// Whether an endpoint with these labels may be meant.
     pub fn means(&self, labels: &Labels) -> bool {
         self.meant.iter().any(|bound| bound.includes(labels))
@@ -55,7 +55,7 @@ pub fn parse(
     file: &str,
     document: &Value,
     settings: &PolicySettings,
-) -> Vec<Result<Policy, Refused>> {
+) -> Vec<Result<Policy, RefusedDocument>> {
     let mut policies = Vec::new();
     read(file, &Field::root(document), settings, &mut policies);
     policies
@@ -65,7 +65,7 @@ fn read(
     file: &str,
     document: &Field<'_>,
     settings: &PolicySettings,
-    policies: &mut Vec<Result<Policy, Refused>>,
+    policies: &mut Vec<Result<Policy, RefusedDocument>>,
 ) {
     let listed = document.any_mapping().and_then(|mapping| items(&mapping));
     match listed {
@@ -82,7 +82,12 @@ fn read(
     }
 }
 
-fn refused(file: &str, document: &Field<'_>, name: Option<PolicyName>, fault: Fault) -> Refused {
+fn refused(
+    file: &str,
+    document: &Field<'_>,
+    name: Option<PolicyName>,
+    fault: Fault,
+) -> RefusedDocument {
     let meant = match &name {
         Some(name) => meant::of(document, name),
         None => meant::of_nameless(document),
@@ -90,7 +95,7 @@ fn refused(file: &str, document: &Field<'_>, name: Option<PolicyName>, fault: Fa
     let Fault { path, problem, remedy } = fault;
     let object = name.as_ref().map(PolicyName::to_string);
     let error = PolicyError { file: file.to_owned(), object, path, problem, remedy };
-    Refused { name, error, meant }
+    RefusedDocument { name, error, meant }
 }
 
 /// The items, if it is a list of objects.
@@ -156,7 +161,7 @@ fn policy(
         known.push("specs");
     }
     let mapping = document.mapping(&known)?;
-    let mut scope = Scope { file, name, settings, unsupported: Vec::new() };
+    let mut scope = ParseContext { file, name, settings, unsupported: Vec::new() };
     let mut specs = Vec::from_iter(mapping.get("spec"));
     specs.extend(mapping.list("specs")?.unwrap_or_default());
     if specs.is_empty() {

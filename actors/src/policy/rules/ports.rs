@@ -50,7 +50,7 @@ impl PortRange {
     }
 
     /// The fewest prefixes that together are exactly this range.
-    pub fn cells(self) -> impl Iterator<Item = Cell> {
+    pub fn cells(self) -> impl Iterator<Item = PortPrefix> {
         let (mut next, last) = (u32::from(self.first), u32::from(self.last));
         std::iter::from_fn(move || {
             if next > last {
@@ -63,14 +63,14 @@ impl PortRange {
             }
             let port = u16::try_from(next).expect("next is at most last, a u16");
             next += 1 << free;
-            Some(Cell { bits: 8 + 16 - free as u8, protocol: self.protocol, port })
+            Some(PortPrefix { bits: 8 + 16 - free as u8, protocol: self.protocol, port })
         })
     }
 }
 
 /// Protocol and port of a policy row: a prefix of 24 bits. Broader cells sort first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Cell {
+pub struct PortPrefix {
     /// How many bits count: 0 none, 8 the protocol, 24 one whole port.
     pub bits: u8,
     /// IP protocol number, 0 if it does not count.
@@ -79,7 +79,7 @@ pub struct Cell {
     pub port: u16,
 }
 
-impl Cell {
+impl PortPrefix {
     /// Every protocol.
     pub const ALL: Self = Self { bits: 0, protocol: 0, port: 0 };
 
@@ -137,11 +137,11 @@ mod tests {
 
         #[test]
         fn ancestors_are_the_chain_of_broader_cells(port: u16, bits in 8u8..=24) {
-            let cell = Cell { bits: 24, protocol: 6, port }.cut(bits);
-            let chain: Vec<Cell> = cell.ancestors().collect();
+            let cell = PortPrefix { bits: 24, protocol: 6, port }.cut(bits);
+            let chain: Vec<PortPrefix> = cell.ancestors().collect();
             prop_assert_eq!(chain.len(), usize::from(bits - 8) + 1);
             prop_assert!(chain.iter().all(|wide| wide.contains(6, cell.port)));
-            prop_assert_eq!(chain.first(), Some(&Cell::ALL));
+            prop_assert_eq!(chain.first(), Some(&PortPrefix::ALL));
         }
     }
 }

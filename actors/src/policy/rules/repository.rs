@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Bound, Departure, IdentityView, MissingGroup, MissingService, Peer, Peers, Policy, PolicyError,
-    PolicyName, PolicySettings, Refused, ServiceName, Services, Subject, UnresolvedPort,
-    Unsupported,
+    Bound, ClausePeers, Departure, IdentityView, KnownServices, MissingGroup, MissingService, Peer,
+    Policy, PolicyError, PolicyName, PolicySettings, RefusedDocument, ServiceName, Subject,
+    UnresolvedPort, Unsupported,
     groups::Groups,
     parse::{self, parse},
     rule::{Clause, Rule},
@@ -22,21 +22,21 @@ use crate::model::{Families, Labels};
 
 /// What a source holds.
 #[derive(Clone, Debug, Default)]
-struct Source {
+struct SourcePolicies {
     policies: BTreeMap<PolicyName, Policy>,
-    rejected: Vec<Refused>,
+    rejected: Vec<RefusedDocument>,
     /// Whether any of these policies names groups of prefixes, or services.
     names_others: bool,
 }
 
-impl Source {
+impl SourcePolicies {
     /// Whether a clause of it may mean one of these services.
     fn names_any(&self, services: &BTreeSet<ServiceName>) -> bool {
         self.names_others && self.policies.values().any(|policy| policy.names_any(services))
     }
 
     /// Puts in what groups and services come to; the policies that changed by it, before and after.
-    fn resolve(&mut self, groups: &Groups, services: &Services) -> Vec<(Policy, &Policy)> {
+    fn resolve(&mut self, groups: &Groups, services: &KnownServices) -> Vec<(Policy, &Policy)> {
         let mut changed = Vec::new();
         for policy in self.policies.values_mut().filter(|policy| policy.names_others()) {
             let before = policy.clone();
@@ -54,7 +54,7 @@ impl Source {
 pub struct Repository {
     settings: PolicySettings,
     /// Shared with the repository of before a change: that goes on being in force meanwhile.
-    sources: BTreeMap<String, Arc<Source>>,
+    sources: BTreeMap<String, Arc<SourcePolicies>>,
     revision: u64,
 }
 
@@ -159,21 +159,21 @@ impl Repository {
         &mut self,
         source: &str,
         documents: &Result<Vec<Value>, String>,
-        services: &Services,
+        services: &KnownServices,
     ) -> ApplyReport {
         let mut report = ApplyReport::default();
         let old = self.sources.remove(source).unwrap_or_default();
-        let mut new = Source::default();
+        let mut new = SourcePolicies::default();
         let (parsed, mut refused) = read(source, documents, &self.settings);
         for policy in parsed {
             if new.policies.contains_key(&policy.name) {
                 let (error, meant) = (twice(source, policy.name.to_string()), policy.bounds());
-                refused.push(Refused { name: Some(policy.name), error, meant });
+                refused.push(RefusedDocument { name: Some(policy.name), error, meant });
                 continue;
             }
             if let Some(error) = self.too_large(source, &policy) {
                 let meant = policy.bounds();
-                refused.push(Refused { name: Some(policy.name), error, meant });
+                refused.push(RefusedDocument { name: Some(policy.name), error, meant });
                 continue;
             }
             report.accepted.push(policy.name.clone());
@@ -222,7 +222,7 @@ impl Repository {
     /// Some of the services are others now.
     pub(super) fn resolve_services(
         &mut self,
-        services: &Services,
+        services: &KnownServices,
         changed: &BTreeSet<ServiceName>,
     ) -> ApplyReport {
         let mut report = ApplyReport::default();
@@ -241,12 +241,13 @@ impl Repository {
     fn replace(
         &mut self,
         source: &str,
-        old: &Source,
-        new: Source,
-        services: &Services,
+        old: &SourcePolicies,
+        new: SourcePolicies,
+        services: &KnownServices,
         report: &mut ApplyReport,
     ) {
-        let has_groups = |held: &Source| held.policies.values().any(|it| it.group.is_some());
+        let has_groups =
+            |held: &SourcePolicies| held.policies.values().any(|it| it.group.is_some());
         let regroups = has_groups(old) || has_groups(&new);
         let is_empty = new.policies.is_empty() && new.rejected.is_empty();
         let names_others = new.names_others;
@@ -335,7 +336,7 @@ impl Repository {
     }
 
     /// Documents that were refused, and whether an earlier version of each is in force.
-    pub(super) fn refused(&self) -> impl Iterator<Item = (&Refused, bool)> {
+    pub(super) fn refused(&self) -> impl Iterator<Item = (&RefusedDocument, bool)> {
         self.sources.values().flat_map(|held| {
             held.rejected.iter().map(|refused| {
                 let stays = |name| held.policies.contains_key(name);
@@ -359,8 +360,8 @@ impl Repository {
     /// Those of one clause, one after the other.
     fn prefixes(&self, clause: &Clause) -> impl Iterator<Item = IpNet> {
         let peers = match &clause.peers {
-            Peers::Any => None,
-            Peers::Of(peers) => Some(peers),
+            ClausePeers::Any => None,
+            ClausePeers::Of(peers) => Some(peers),
         };
         let nets = peers.into_iter().flatten().flat_map(Peer::cidrs);
         let nets = nets.flat_map(|cidr| std::iter::once(&cidr.net).chain(&cidr.except));
@@ -408,7 +409,7 @@ fn read(
     source: &str,
     documents: &Result<Vec<Value>, String>,
     settings: &PolicySettings,
-) -> (Vec<Policy>, Vec<Refused>) {
+) -> (Vec<Policy>, Vec<RefusedDocument>) {
     let (mut policies, mut refused) = (Vec::new(), Vec::new());
     match documents {
         Err(problem) => refused.push(unreadable(source, problem)),
@@ -424,7 +425,7 @@ fn read(
     (policies, refused)
 }
 
-fn unreadable(source: &str, problem: &str) -> Refused {
+fn unreadable(source: &str, problem: &str) -> RefusedDocument {
     let error = PolicyError {
         file: source.to_owned(),
         object: None,
@@ -432,7 +433,7 @@ fn unreadable(source: &str, problem: &str) -> Refused {
         problem: problem.to_owned(),
         remedy: "correct the file; what it said before stays in force".to_owned(),
     };
-    Refused { name: None, error, meant: parse::anybody() }
+    RefusedDocument { name: None, error, meant: parse::anybody() }
 }
 
 pub(super) fn twice(source: &str, object: String) -> PolicyError {

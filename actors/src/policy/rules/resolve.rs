@@ -8,9 +8,10 @@ use std::{
 };
 
 use super::{
-    Enforcement, IdentityView, Origin, Peers, PolicySettings, Ports, Resolved, Subject,
+    ClauseOrigin, ClausePeers, ClausePorts, Enforcement, IdentityView, PolicySettings, Resolved,
+    Subject,
     named::numbers,
-    ports::{Cell, PortRange},
+    ports::{PortPrefix, PortRange},
     rows::{Word, build},
     rule::{Clause, PortMatch, Rule},
 };
@@ -48,7 +49,7 @@ impl<'a> Selections<'a> {
 
     /// The peers of a clause, by number; [`IdentityId::UNKNOWN`] stands for every peer.
     fn peers(&mut self, clause: &'a Clause, families: Families) -> Rc<[IdentityId]> {
-        let Peers::Of(peers) = &clause.peers else { return Rc::new([IdentityId::UNKNOWN]) };
+        let ClausePeers::Of(peers) = &clause.peers else { return Rc::new([IdentityId::UNKNOWN]) };
         let select = || {
             let ids = peers.iter().flat_map(|peer| self.view.select(peer, families));
             Rc::from_iter(ids.collect::<BTreeSet<_>>())
@@ -62,7 +63,7 @@ struct Resolution<'s, 'a> {
     subject: &'s Subject,
     selections: &'s mut Selections<'a>,
     words: Vec<Word>,
-    origins: Vec<Arc<Origin>>,
+    origins: Vec<Arc<ClauseOrigin>>,
 }
 
 impl<'a> Resolution<'_, 'a> {
@@ -77,7 +78,7 @@ impl<'a> Resolution<'_, 'a> {
                     || rules.iter().any(|rule| rule.default_deny(direction))
             }
         };
-        let own = |peer| Word { direction, peer, cell: Cell::ALL, deny: false, clause: None };
+        let own = |peer| Word { direction, peer, cell: PortPrefix::ALL, deny: false, clause: None };
         if !enforced {
             self.words.push(own(IdentityId::UNKNOWN));
         } else if direction == Direction::Ingress && self.settings.allow_localhost {
@@ -93,7 +94,9 @@ impl<'a> Resolution<'_, 'a> {
     fn clause(&mut self, clause: &'a Clause) {
         self.origins.push(clause.origin.clone());
         let peers = self.selections.peers(clause, self.settings.families);
-        let Ports::Of(ports) = &clause.ports else { return self.add(clause, &peers, [Cell::ALL]) };
+        let ClausePorts::Of(ports) = &clause.ports else {
+            return self.add(clause, &peers, [PortPrefix::ALL]);
+        };
         for port in ports {
             match port {
                 PortMatch::Range(range) => self.add(clause, &peers, range.cells()),
@@ -103,7 +106,12 @@ impl<'a> Resolution<'_, 'a> {
     }
 
     /// Adds the word of the newest clause on these cells.
-    fn add(&mut self, it: &Clause, peers: &[IdentityId], cells: impl IntoIterator<Item = Cell>) {
+    fn add(
+        &mut self,
+        it: &Clause,
+        peers: &[IdentityId],
+        cells: impl IntoIterator<Item = PortPrefix>,
+    ) {
         let (direction, deny) = (it.direction, it.deny);
         let clause = u32::try_from(self.origins.len() - 1).ok();
         for cell in cells {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::Origin;
+use super::ClauseOrigin;
 use crate::model::{Labels, NamedPorts, PolicyRows};
 
 /// The endpoint that a policy is for.
@@ -24,7 +24,7 @@ pub struct Resolved {
     /// Whether what no rule allows from it is dropped.
     pub egress_enforced: bool,
     /// The clauses that each cookie names.
-    pub origins: BTreeMap<u32, Vec<Origin>>,
+    pub origins: BTreeMap<u32, Vec<ClauseOrigin>>,
     /// Revision of the repository.
     pub revision: u64,
 }

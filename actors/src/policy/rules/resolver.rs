@@ -4,9 +4,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    IdentityView, PeerFacts, Peers, Repository, Resolved, Subject,
+    ClausePeers, IdentityView, PeerFacts, Repository, Resolved, Subject,
     resolve::{Selections, resolve},
-    rule::{Peer, PortMatch, Ports, Rule},
+    rule::{ClausePorts, Peer, PortMatch, Rule},
     rule_index::RuleIndex,
 };
 use crate::model::NamedPorts;
@@ -68,8 +68,8 @@ impl Repository {
 impl Rule {
     fn names(&self, peer: &PeerFacts) -> bool {
         self.clauses.iter().any(|clause| match &clause.peers {
-            Peers::Any => clause.ports.has_names() && !peer.named_ports.is_empty(),
-            Peers::Of(peers) => peers.iter().any(|desired| desired.selects(peer)),
+            ClausePeers::Any => clause.ports.has_names() && !peer.named_ports.is_empty(),
+            ClausePeers::Of(peers) => peers.iter().any(|desired| desired.selects(peer)),
         })
     }
 }
@@ -88,7 +88,7 @@ impl Peer {
     }
 }
 
-impl Ports {
+impl ClausePorts {
     fn has_names(&self) -> bool {
         let named = |port: &PortMatch| matches!(port, PortMatch::Named { .. });
         matches!(self, Self::Of(ports) if ports.iter().any(named))

@@ -13,15 +13,15 @@ use super::{
     actor::ENFORCE_PATIENCE,
     answers::PolicyAnswer,
     behind::Behind,
-    change::{End, Prefixes, RETRY, Round},
+    change::{ChangeRound, ChangeRoundOutcome, Prefixes, RETRY},
 };
 use crate::{
     host::{AskError, Cx},
     model::{Families, IdentityId},
     policy::{
         identity::{IdentityError, IdentityMsg, reserved::prefix_labels},
-        ipcache::{IpcacheEntry, IpcacheMsg, Source},
-        rules::{Awaited, Inherited, PolicyNews, Reached, Successors},
+        ipcache::{IpcacheEntry, IpcacheMsg, IpcacheSource},
+        rules::{AwaitedEndpoints, InheritResult, PolicyNews, Reached, Successors},
     },
     ports::KernelError,
 };
@@ -29,21 +29,21 @@ use crate::{
 /// How long another supervisor may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-type Numbers = Result<Result<BTreeMap<IpNet, IdentityId>, IdentityError>, AskError>;
+type PrefixNumbers = Result<Result<BTreeMap<IpNet, IdentityId>, IdentityError>, AskError>;
 type Mapped = Result<Result<(), KernelError>, AskError>;
 
 impl Policies {
     /// Asks for what a round is for; false if there is nothing to wait for.
-    pub(super) fn ask_for(&mut self, cx: &mut Cx<'_, Self>, round: &Round) -> bool {
+    pub(super) fn ask_for(&mut self, cx: &mut Cx<'_, Self>, round: &ChangeRound) -> bool {
         match round {
-            Round::Number(desired) => self.number(cx, desired),
-            Round::Prepare(_) if self.known.ready => self.prepare(cx),
-            Round::Prepare(_) => return self.prepare_inherited(cx),
-            Round::Premap(prefixes) => self.map(cx, prefixes, PolicyAnswer::Premapped),
-            Round::Enforce(prefixes) => self.enforce(cx, prefixes),
-            Round::Unmap(prefixes) => self.unmap(cx, prefixes),
-            Round::Return(prefixes) => self.give_back(cx, prefixes),
-            Round::Idle | Round::Pause(_) => {}
+            ChangeRound::Number(desired) => self.number(cx, desired),
+            ChangeRound::Prepare(_) if self.known.ready => self.prepare(cx),
+            ChangeRound::Prepare(_) => return self.prepare_inherited(cx),
+            ChangeRound::Premap(prefixes) => self.map(cx, prefixes, PolicyAnswer::Premapped),
+            ChangeRound::Enforce(prefixes) => self.enforce(cx, prefixes),
+            ChangeRound::Unmap(prefixes) => self.unmap(cx, prefixes),
+            ChangeRound::Return(prefixes) => self.give_back(cx, prefixes),
+            ChangeRound::Idle | ChangeRound::Pause(_) => {}
         }
         true
     }
@@ -61,11 +61,11 @@ impl Policies {
         );
     }
 
-    pub(super) fn numbered(&mut self, cx: &mut Cx<'_, Self>, answer: Numbers) {
+    pub(super) fn numbered(&mut self, cx: &mut Cx<'_, Self>, answer: PrefixNumbers) {
         let end = match answer {
-            Ok(Ok(numbers)) => End::Numbered(self.take_numbers(numbers)),
-            Ok(Err(error)) => End::Refused(error.to_string()),
-            Err(error) => End::Refused(error.to_string()),
+            Ok(Ok(numbers)) => ChangeRoundOutcome::Numbered(self.take_numbers(numbers)),
+            Ok(Err(error)) => ChangeRoundOutcome::Refused(error.to_string()),
+            Err(error) => ChangeRoundOutcome::Refused(error.to_string()),
         };
         self.advance(cx, end);
     }
@@ -75,7 +75,7 @@ impl Policies {
         &mut self,
         numbers: BTreeMap<IpNet, IdentityId>,
     ) -> BTreeMap<IpNet, IdentityId> {
-        let Round::Number(desired) = &self.round else { return BTreeMap::new() };
+        let ChangeRound::Number(desired) = &self.round else { return BTreeMap::new() };
         let known = &mut *self.known;
         let families = known.repository.settings().families;
         let mut renumbered = false;
@@ -137,9 +137,9 @@ impl Policies {
     pub(super) fn inherited_policy_written(
         &mut self,
         cx: &mut Cx<'_, Self>,
-        answer: Result<Inherited, AskError>,
+        answer: Result<InheritResult, AskError>,
     ) {
-        self.advance(cx, End::of(answer));
+        self.advance(cx, ChangeRoundOutcome::of(answer));
     }
 
     /// The old rules learn of the new prefixes, whose packets go on meeting the verdicts of before
@@ -157,7 +157,7 @@ impl Policies {
                 revision,
                 touched,
                 strangers,
-                awaited: Awaited::Able,
+                awaited: AwaitedEndpoints::Able,
                 reply,
             },
             PolicyAnswer::Prepared,
@@ -165,7 +165,7 @@ impl Policies {
     }
 
     pub(super) fn prepared(&mut self, cx: &mut Cx<'_, Self>, answer: Result<Reached, AskError>) {
-        self.advance(cx, End::of(answer.map(|_| Ok::<_, AskError>(()))));
+        self.advance(cx, ChangeRoundOutcome::of(answer.map(|_| Ok::<_, AskError>(()))));
     }
 
     /// Has the prefixes that rules name mapped to their identities.
@@ -175,7 +175,7 @@ impl Policies {
         prefixes: &Prefixes,
         then: fn(Mapped) -> PolicyAnswer,
     ) {
-        let entry = |id: IdentityId| IpcacheEntry::of(id, Source::Policy);
+        let entry = |id: IdentityId| IpcacheEntry::of(id, IpcacheSource::Policy);
         let named = self.known.prefixes.iter().filter(|(it, _)| prefixes.desired.contains(it));
         let entries = named.map(|(&prefix, &id)| (prefix, entry(id))).collect();
         let ipcache = self.peers.ipcache.clone();
@@ -191,7 +191,14 @@ impl Policies {
     pub(super) fn premapped(&mut self, cx: &mut Cx<'_, Self>, answer: Mapped) {
         let why = "prefixes are not in the ipcache";
         let done = matches!(answer, Ok(Ok(())));
-        self.advance(cx, if done { End::Done } else { End::Refused(why.to_owned()) });
+        self.advance(
+            cx,
+            if done {
+                ChangeRoundOutcome::Done
+            } else {
+                ChangeRoundOutcome::Refused(why.to_owned())
+            },
+        );
     }
 
     /// The new rules are in force from now on. Nobody's change waits for those who do not come to
@@ -216,14 +223,14 @@ impl Policies {
         if ruled || !touched.labels.is_empty() {
             let revision = self.known.revision;
             self.known.fall_behind(Behind { revision, rules: before, by_most: false });
-            self.await_enforced(cx, revision, touched, Awaited::All);
+            self.await_enforced(cx, revision, touched, AwaitedEndpoints::All);
         }
         self.map(cx, prefixes, PolicyAnswer::Mapped);
     }
 
     pub(super) fn mapped(&mut self, cx: &mut Cx<'_, Self>, answer: Mapped) {
-        let end = End::of(answer);
-        if let End::Refused(error) = &end {
+        let end = ChangeRoundOutcome::of(answer);
+        if let ChangeRoundOutcome::Refused(error) = &end {
             tracing::error!(%error, "prefixes are not in the ipcache yet");
         }
         self.advance(cx, end);
@@ -236,7 +243,7 @@ impl Policies {
             &ipcache,
             PATIENCE,
             "prefixes that no rule names to leave the ipcache",
-            |reply| IpcacheMsg::Remove { prefixes, source: Source::Policy, reply },
+            |reply| IpcacheMsg::Remove { prefixes, source: IpcacheSource::Policy, reply },
             PolicyAnswer::Unmapped,
         );
     }
@@ -246,7 +253,7 @@ impl Policies {
             tracing::warn!(?answer, "prefixes that no rule names are still in the ipcache");
             cx.after(RETRY, PolicyAnswer::Retry);
         }
-        self.advance(cx, End::of(answer));
+        self.advance(cx, ChangeRoundOutcome::of(answer));
     }
 
     /// Policies forget what no rule names, and its numbers are given back.
@@ -266,9 +273,11 @@ impl Policies {
         );
     }
 
-    pub(super) fn returned(&mut self, cx: &mut Cx<'_, Self>, answer: Numbers) {
-        let end = End::of(answer.map(|answer| answer.map(|numbers| self.known.prefixes = numbers)));
-        if let End::Refused(error) = &end {
+    pub(super) fn returned(&mut self, cx: &mut Cx<'_, Self>, answer: PrefixNumbers) {
+        let end = ChangeRoundOutcome::of(
+            answer.map(|answer| answer.map(|numbers| self.known.prefixes = numbers)),
+        );
+        if let ChangeRoundOutcome::Refused(error) = &end {
             tracing::warn!(%error, "identities of prefixes are still taken");
         }
         self.advance(cx, end);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Origin, cookie::cookie, ports::Cell};
+use super::{ClauseOrigin, cookie::cookie, ports::PortPrefix};
 use crate::{
     model::{Direction, IdentityId, PolicyEntry, PolicyKey, PolicyRows, precedence},
     mutants::{Mutant, mutated},
@@ -19,19 +19,19 @@ pub(super) struct Word {
     pub(super) direction: Direction,
     /// The peer; [`IdentityId::UNKNOWN`] is any peer.
     pub(super) peer: IdentityId,
-    pub(super) cell: Cell,
+    pub(super) cell: PortPrefix,
     pub(super) deny: bool,
     pub(super) clause: ClauseIndex,
 }
 
 /// All words on one cell of one peer. Where one denies, only those that deny count.
-struct Said<'a> {
-    cell: Cell,
+struct PortVerdict<'a> {
+    cell: PortPrefix,
     deny: bool,
     words: &'a [Word],
 }
 
-impl<'a> Said<'a> {
+impl<'a> PortVerdict<'a> {
     fn new(words: &'a [Word]) -> Self {
         let (allow, deny) = words.split_at(words.partition_point(|word| !word.deny));
         let (denies, words) = if deny.is_empty() { (false, allow) } else { (true, deny) };
@@ -45,20 +45,20 @@ impl<'a> Said<'a> {
 }
 
 /// What is said of one peer, broad cells first.
-struct Table<'a>(Vec<Said<'a>>);
+struct PeerVerdicts<'a>(Vec<PortVerdict<'a>>);
 
-impl<'a> Table<'a> {
+impl<'a> PeerVerdicts<'a> {
     fn new(words: &'a [Word]) -> Self {
-        Self(words.chunk_by(|a, b| a.cell == b.cell).map(Said::new).collect())
+        Self(words.chunk_by(|a, b| a.cell == b.cell).map(PortVerdict::new).collect())
     }
 
-    fn get(&self, cell: Cell) -> Option<&Said<'a>> {
+    fn get(&self, cell: PortPrefix) -> Option<&PortVerdict<'a>> {
         self.0.binary_search_by_key(&cell, |said| said.cell).ok().map(|index| &self.0[index])
     }
 
     /// Whether a broader cell, or this one too if it is not the word's own table, makes a row for
     /// `said` needless or wrong.
-    fn covers(&self, said: &Said<'_>, own: bool) -> bool {
+    fn covers(&self, said: &PortVerdict<'_>, own: bool) -> bool {
         let broader = said.cell.ancestors().chain((!own).then_some(said.cell));
         !self.0.is_empty()
             && broader.filter_map(|cell| self.get(cell)).any(|other| other.outweighs(said))
@@ -73,8 +73,8 @@ impl<'a> Table<'a> {
 /// that one is left out, and with it every row that a broader one makes needless.
 pub(super) fn build(
     mut words: Vec<Word>,
-    origins: &[Arc<Origin>],
-) -> (PolicyRows, BTreeMap<u32, Vec<Origin>>) {
+    origins: &[Arc<ClauseOrigin>],
+) -> (PolicyRows, BTreeMap<u32, Vec<ClauseOrigin>>) {
     words.sort_unstable();
     words.dedup();
     let mut cookies = Cookies { origins, known: BTreeMap::new(), names: BTreeMap::new() };
@@ -82,10 +82,10 @@ pub(super) fn build(
     for side in words.chunk_by(|a, b| a.direction == b.direction) {
         let wild = side.partition_point(|word| word.peer == IdentityId::UNKNOWN);
         let (wild, named) = side.split_at(wild);
-        let (wild, nothing) = (Table::new(wild), Table(Vec::new()));
+        let (wild, nothing) = (PeerVerdicts::new(wild), PeerVerdicts(Vec::new()));
         rows.extend(table_rows(&wild, &nothing, &mut cookies));
         for peer in named.chunk_by(|a, b| a.peer == b.peer) {
-            rows.extend(table_rows(&Table::new(peer), &wild, &mut cookies));
+            rows.extend(table_rows(&PeerVerdicts::new(peer), &wild, &mut cookies));
         }
     }
     let names = cookies
@@ -96,15 +96,15 @@ pub(super) fn build(
 }
 
 fn table_rows(
-    own: &Table<'_>,
-    wild: &Table<'_>,
+    own: &PeerVerdicts<'_>,
+    wild: &PeerVerdicts<'_>,
     cookies: &mut Cookies<'_>,
 ) -> Vec<(PolicyKey, PolicyEntry)> {
     let needed = own.0.iter().filter(|said| !own.covers(said, true) && !wild.covers(said, false));
     needed
         .map(|said| {
             let Word { direction, peer, .. } = said.words[0];
-            let Cell { bits, protocol, port } = said.cell;
+            let PortPrefix { bits, protocol, port } = said.cell;
             let first = said.deny && !mutated(Mutant::DenyLost);
             let precedence = if first { precedence::DENY } else { precedence::ALLOW };
             let cookie = cookies.cookie(said.words);
@@ -118,9 +118,9 @@ fn table_rows(
 
 /// Cookies that were made, so that each set of clauses is hashed once.
 struct Cookies<'a> {
-    origins: &'a [Arc<Origin>],
+    origins: &'a [Arc<ClauseOrigin>],
     known: BTreeMap<Vec<ClauseIndex>, u32>,
-    names: BTreeMap<u32, BTreeSet<&'a Origin>>,
+    names: BTreeMap<u32, BTreeSet<&'a ClauseOrigin>>,
 }
 
 impl Cookies<'_> {
@@ -129,7 +129,7 @@ impl Cookies<'_> {
         if let Some(cookie) = self.known.get(&clauses) {
             return *cookie;
         }
-        let origins: BTreeSet<&Origin> =
+        let origins: BTreeSet<&ClauseOrigin> =
             clauses.iter().flatten().map(|clause| &*self.origins[*clause as usize]).collect();
         let cookie = cookie(&origins);
         if cookie != 0 {
@@ -149,8 +149,8 @@ mod tests {
     const ANY: IdentityId = IdentityId::UNKNOWN;
 
     /// Rows as identity, bits, port, denial.
-    fn rows(said: &[(IdentityId, Cell, bool)]) -> Vec<(u32, u8, u16, bool)> {
-        let word = |&(peer, cell, deny): &(IdentityId, Cell, bool)| Word {
+    fn rows(said: &[(IdentityId, PortPrefix, bool)]) -> Vec<(u32, u8, u16, bool)> {
+        let word = |&(peer, cell, deny): &(IdentityId, PortPrefix, bool)| Word {
             direction: Direction::Ingress,
             peer,
             cell,
@@ -161,32 +161,41 @@ mod tests {
         rows.iter().map(|(key, row)| (key.identity.0, key.bits, key.port, row.deny)).collect()
     }
 
-    fn port(port: u16) -> Cell {
+    fn port(port: u16) -> PortPrefix {
         PortRange::one(6, port).cells().next().unwrap()
     }
 
     #[test]
     fn a_narrower_allowance_does_not_hide_a_denial() {
-        assert_eq!(rows(&[(WEB, port(80), false), (WEB, Cell::ALL, true)]), [(1000, 0, 0, true)]);
+        assert_eq!(
+            rows(&[(WEB, port(80), false), (WEB, PortPrefix::ALL, true)]),
+            [(1000, 0, 0, true)]
+        );
         assert_eq!(rows(&[(WEB, port(80), false), (WEB, port(80), true)]), [(1000, 24, 80, true)]);
-        assert_eq!(rows(&[(WEB, port(80), false), (ANY, Cell::ALL, true)]), [(0, 0, 0, true)]);
+        assert_eq!(
+            rows(&[(WEB, port(80), false), (ANY, PortPrefix::ALL, true)]),
+            [(0, 0, 0, true)]
+        );
     }
 
     #[test]
     fn a_narrower_denial_stays_beside_the_allowance() {
         assert_eq!(
-            rows(&[(ANY, Cell::ALL, false), (WEB, port(80), true)]),
+            rows(&[(ANY, PortPrefix::ALL, false), (WEB, port(80), true)]),
             [(0, 0, 0, false), (1000, 24, 80, true)]
         );
         assert_eq!(
-            rows(&[(WEB, Cell::ALL, false), (ANY, port(80), true)]),
+            rows(&[(WEB, PortPrefix::ALL, false), (ANY, port(80), true)]),
             [(0, 24, 80, true), (1000, 0, 0, false)]
         );
     }
 
     #[test]
     fn a_row_that_a_broader_one_makes_needless_is_left_out() {
-        assert_eq!(rows(&[(WEB, port(80), false), (WEB, Cell::ALL, false)]), [(1000, 0, 0, false)]);
+        assert_eq!(
+            rows(&[(WEB, port(80), false), (WEB, PortPrefix::ALL, false)]),
+            [(1000, 0, 0, false)]
+        );
         assert_eq!(rows(&[(WEB, port(80), false), (ANY, port(80), false)]), [(0, 24, 80, false)]);
         assert_eq!(rows(&[(WEB, port(80), true), (ANY, port(80), true)]), [(0, 24, 80, true)]);
     }

@@ -69,8 +69,8 @@ impl Policy {
         let clauses = self.rules.iter().flat_map(|rule| &rule.clauses);
         clauses.flat_map(|clause| {
             let peers = match &clause.peers {
-                Peers::Any => &[],
-                Peers::Of(peers) => peers.as_slice(),
+                ClausePeers::Any => &[],
+                ClausePeers::Of(peers) => peers.as_slice(),
             };
             peers.iter().map(|peer| (clause.origin.path.as_str(), peer))
         })
@@ -80,8 +80,8 @@ impl Policy {
     pub(super) fn peers_mut(&mut self) -> impl Iterator<Item = &mut Peer> {
         let clauses = self.rules.iter_mut().flat_map(|rule| &mut rule.clauses);
         clauses.flat_map(|clause| match &mut clause.peers {
-            Peers::Any => &mut [],
-            Peers::Of(peers) => peers.as_mut_slice(),
+            ClausePeers::Any => &mut [],
+            ClausePeers::Of(peers) => peers.as_mut_slice(),
         })
     }
 }
@@ -144,16 +144,16 @@ pub struct Clause {
     /// Whether it denies.
     pub deny: bool,
     /// The other side.
-    pub peers: Peers,
+    pub peers: ClausePeers,
     /// Protocols and destination ports.
-    pub ports: Ports,
+    pub ports: ClausePorts,
     /// Where it is written.
-    pub origin: Arc<Origin>,
+    pub origin: Arc<ClauseOrigin>,
 }
 
 /// The other side of a clause.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Peers {
+pub enum ClausePeers {
     /// Everybody, known or not.
     Any,
     /// Whoever one of these selects; nobody if there is none.
@@ -222,7 +222,7 @@ impl fmt::Display for CidrMatch {
 
 /// Protocols and destination ports of a clause.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ports {
+pub enum ClausePorts {
     /// Every protocol, also those without ports.
     Any,
     /// Whatever one of these covers; nothing if there is none.
@@ -245,7 +245,7 @@ pub enum PortMatch {
 
 /// Where a clause is written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Origin {
+pub struct ClauseOrigin {
     /// File, or whatever else the policy came from.
     pub source: String,
     /// The policy.
@@ -256,7 +256,7 @@ pub struct Origin {
     pub path: String,
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for ClauseOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}: {}", self.source, self.policy, self.path)
     }

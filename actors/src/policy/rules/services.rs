@@ -32,20 +32,20 @@ impl fmt::Display for ServiceName {
 }
 
 /// Which object speaks of a service: its kind, its namespace and its own name.
-pub(super) type Speaker = (&'static str, String, String);
+pub(super) type ServiceObjectKey = (&'static str, String, String);
 
 /// What an object says of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Speech {
+pub(super) struct ServiceReport {
     /// The service.
     pub(super) service: ServiceName,
     /// What is said of it.
-    pub(super) said: Said,
+    pub(super) said: ServiceFact,
 }
 
 /// What can be said of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum ServiceFact {
     /// By a Service: its labels, and the pods that it selects if it selects any.
     Itself {
         /// Its labels.
@@ -129,7 +129,7 @@ impl ServiceMatch {
     }
 
     /// Puts in what it comes to, given these services; whether that is anything new.
-    pub(super) fn resolve(&mut self, all: &Services) -> bool {
+    pub(super) fn resolve(&mut self, all: &KnownServices) -> bool {
         let (mut services, mut peers) = (BTreeSet::new(), BTreeSet::new());
         for (name, speeches) in all.candidates(&self.which) {
             let Some(meaning) = meaning(speeches) else { continue };
@@ -175,7 +175,7 @@ impl Policy {
     }
 
     /// Puts in what its services come to; whether that is anything new.
-    pub(super) fn resolve_services(&mut self, services: &Services) -> bool {
+    pub(super) fn resolve_services(&mut self, services: &KnownServices) -> bool {
         let mut changed = false;
         for peer in self.peers_mut() {
             if let Peer::Service(named) = peer {
@@ -196,29 +196,29 @@ pub struct MissingService {
 }
 
 /// What objects say of a service, by the source that has them.
-type Speeches = BTreeMap<(String, Speaker), Said>;
+type ServiceFacts = BTreeMap<(String, ServiceObjectKey), ServiceFact>;
 
 /// All that is known of services, by the source that says it.
 #[derive(Clone, Debug, Default)]
-pub struct Services {
-    speeches: BTreeMap<ServiceName, Speeches>,
-    sources: BTreeMap<String, Source>,
+pub struct KnownServices {
+    speeches: BTreeMap<ServiceName, ServiceFacts>,
+    sources: BTreeMap<String, SourceServices>,
 }
 
 /// What a source holds.
 #[derive(Clone, Debug, Default)]
-struct Source {
+struct SourceServices {
     /// Of which service each object speaks.
-    speakers: BTreeMap<Speaker, ServiceName>,
+    speakers: BTreeMap<ServiceObjectKey, ServiceName>,
     rejected: Vec<PolicyError>,
 }
 
 /// What documents say of services.
 #[derive(Default)]
 struct Documents {
-    speeches: BTreeMap<Speaker, Speech>,
+    speeches: BTreeMap<ServiceObjectKey, ServiceReport>,
     /// Objects that are refused, as far as it could be read which, and why.
-    refused: Vec<Option<Speaker>>,
+    refused: Vec<Option<ServiceObjectKey>>,
     rejected: Vec<PolicyError>,
 }
 
@@ -243,14 +243,14 @@ fn read(source: &str, documents: &[Value], cluster: Option<&str>) -> Documents {
 
 /// What a service comes to.
 #[derive(PartialEq, Eq)]
-struct Meaning<'a> {
+struct ResolvedService<'a> {
     labels: &'a Labels,
     pods: Option<&'a Selector>,
     /// Those behind it, if it selects no pods.
     addresses: BTreeSet<IpNet>,
 }
 
-impl Meaning<'_> {
+impl ResolvedService<'_> {
     fn peers(&self) -> BTreeSet<Peer> {
         let pods = self.pods.map(|pods| Peer::Labels(pods.clone()));
         let cidr = |net: &IpNet| Peer::Cidr(CidrMatch { net: *net, except: BTreeSet::new() });
@@ -260,19 +260,19 @@ impl Meaning<'_> {
 
 /// What a service comes to by what is said of it; nothing if no Service is there. Where two sources
 /// describe it, the first one is meant.
-fn meaning(speeches: &Speeches) -> Option<Meaning<'_>> {
+fn meaning(speeches: &ServiceFacts) -> Option<ResolvedService<'_>> {
     let (labels, pods) = speeches.values().find_map(|said| match said {
-        Said::Itself { labels, pods } => Some((labels, pods.as_ref())),
-        Said::Addresses(_) => None,
+        ServiceFact::Itself { labels, pods } => Some((labels, pods.as_ref())),
+        ServiceFact::Addresses(_) => None,
     })?;
     let listed = speeches.values().filter_map(|said| match said {
-        Said::Addresses(nets) if pods.is_none() => Some(nets),
+        ServiceFact::Addresses(nets) if pods.is_none() => Some(nets),
         _ => None,
     });
-    Some(Meaning { labels, pods, addresses: listed.flatten().copied().collect() })
+    Some(ResolvedService { labels, pods, addresses: listed.flatten().copied().collect() })
 }
 
-impl Services {
+impl KnownServices {
     /// Takes the documents of a source in place of those it had; the services that mean something
     /// else by it. Of an object that is refused an earlier version stays.
     pub fn apply(
@@ -293,7 +293,8 @@ impl Services {
         }
         let nameless = refused.contains(&None);
         let mut speakers = BTreeMap::new();
-        let mut changed = BTreeMap::<ServiceName, Vec<(Speaker, Option<Said>)>>::new();
+        let mut changed =
+            BTreeMap::<ServiceName, Vec<(ServiceObjectKey, Option<ServiceFact>)>>::new();
         for (speaker, service) in old.speakers {
             let stays = nameless || refused.contains(&Some(speaker.clone()));
             match new.get(&speaker) {
@@ -302,12 +303,12 @@ impl Services {
                 _ => changed.entry(service).or_default().push((speaker, None)),
             }
         }
-        for (speaker, Speech { service, said }) in new {
+        for (speaker, ServiceReport { service, said }) in new {
             changed.entry(service.clone()).or_default().push((speaker.clone(), Some(said)));
             speakers.insert(speaker, service);
         }
         if !speakers.is_empty() || !rejected.is_empty() {
-            self.sources.insert(source.to_owned(), Source { speakers, rejected });
+            self.sources.insert(source.to_owned(), SourceServices { speakers, rejected });
         }
         changed.retain(|service, now| self.say(source, service, std::mem::take(now)));
         changed.into_keys().collect()
@@ -318,7 +319,7 @@ impl Services {
         &mut self,
         source: &str,
         service: &ServiceName,
-        now: Vec<(Speaker, Option<Said>)>,
+        now: Vec<(ServiceObjectKey, Option<ServiceFact>)>,
     ) -> bool {
         let before = self.speeches.remove(service).unwrap_or_default();
         let mut after = before.clone();
@@ -340,7 +341,7 @@ impl Services {
     fn candidates(
         &self,
         which: &ServiceSelector,
-    ) -> impl Iterator<Item = (&ServiceName, &Speeches)> {
+    ) -> impl Iterator<Item = (&ServiceName, &ServiceFacts)> {
         let name = match (&which.namespace, &which.by) {
             (Some(_), ServiceBy::Name(name)) => name.clone(),
             _ => String::new(),

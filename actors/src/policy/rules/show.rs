@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Bound, Peer, Peers, Policies, Repository, Selector};
+use super::{Bound, ClausePeers, Peer, Policies, Repository, Selector};
 use crate::model::IdentityId;
 
 /// Every policy in force, as it was written.
@@ -60,8 +60,8 @@ impl Repository {
     fn peers(&self) -> impl Iterator<Item = Peer> {
         let rules = self.policies().flat_map(|(_, policy)| &policy.rules);
         rules.flat_map(|rule| &rule.clauses).flat_map(|clause| match &clause.peers {
-            Peers::Any => vec![Peer::Labels(Selector::default())],
-            Peers::Of(peers) => peers.clone(),
+            ClausePeers::Any => vec![Peer::Labels(Selector::default())],
+            ClausePeers::Of(peers) => peers.clone(),
         })
     }
 

@@ -48,16 +48,16 @@ pub struct Touched {
 }
 
 /// Rows before and after, by where they are.
-type Place = (*const PolicyRows, *const PolicyRows);
+type RowsBeforeAfter = (*const PolicyRows, *const PolicyRows);
 
 /// Gathers policies that are other ones now.
 #[derive(Default)]
-pub(super) struct Gathering {
+pub(super) struct ChangedPolicies {
     policies: BTreeMap<Subject, Changed>,
-    differences: BTreeMap<Place, Option<Arc<Difference>>>,
+    differences: BTreeMap<RowsBeforeAfter, Option<Arc<Difference>>>,
 }
 
-impl Gathering {
+impl ChangedPolicies {
     pub(super) fn add(
         &mut self,
         subject: &Subject,

@@ -107,7 +107,7 @@ pub fn is_leftover(name: &str) -> bool {
 /// - nothing is destroyed before what stands for it is on the disk;
 /// - all is, before it is over.
 pub fn steps(ops: &[FsOp]) -> Vec<FsStep> {
-    let mut plan = Plan::default();
+    let mut plan = FsPlan::default();
     ops.iter().for_each(|op| plan.add(op));
     plan.sync();
     plan.steps.extend(plan.aside.into_iter().map(FsStep::RemoveAside));
@@ -115,7 +115,7 @@ pub fn steps(ops: &[FsOp]) -> Vec<FsStep> {
 }
 
 #[derive(Default)]
-struct Plan {
+struct FsPlan {
     steps: Vec<FsStep>,
     /// Directories whose names changed and are not known to be on the disk.
     dirty: BTreeSet<PathBuf>,
@@ -125,7 +125,7 @@ struct Plan {
     aside_unsynced: BTreeSet<PathBuf>,
 }
 
-impl Plan {
+impl FsPlan {
     fn add(&mut self, op: &FsOp) {
         match op {
             FsOp::MakeDir(path) => {

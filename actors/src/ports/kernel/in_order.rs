@@ -9,11 +9,11 @@ use std::{
 use super::{Kernel, KernelDone, KernelJob, KernelOp};
 use crate::host::{CellId, Host, Reply};
 
-type Waiting = VecDeque<(KernelJob, Reply<KernelDone>)>;
+type JobQueue = VecDeque<(KernelJob, Reply<KernelDone>)>;
 /// Whose jobs they are; links are made beside all else.
-type Line = (CellId, bool);
+type JobQueueKey = (CellId, bool);
 /// What waits behind the job under way of each line that has one.
-type Lines = RefCell<BTreeMap<Line, Waiting>>;
+type JobQueues = RefCell<BTreeMap<JobQueueKey, JobQueue>>;
 
 /// A kernel that has each actor's jobs done one after the other, also those that were given up:
 /// whoever reads after a write without an answer reads what came of that, and what was asked for
@@ -24,7 +24,7 @@ type Lines = RefCell<BTreeMap<Line, Waiting>>;
 pub struct InOrder {
     kernel: Rc<dyn Kernel>,
     host: Host,
-    lines: Rc<Lines>,
+    lines: Rc<JobQueues>,
 }
 
 impl InOrder {
@@ -47,7 +47,7 @@ impl Kernel for InOrder {
             drop(lines);
             return self.kernel.submit(job, reply);
         }
-        lines.insert(line, Waiting::new());
+        lines.insert(line, JobQueue::new());
         drop(lines);
         begin(&self.kernel, &self.lines, line, job, reply);
     }
@@ -55,8 +55,8 @@ impl Kernel for InOrder {
 
 fn begin(
     kernel: &Rc<dyn Kernel>,
-    lines: &Rc<Lines>,
-    line: Line,
+    lines: &Rc<JobQueues>,
+    line: JobQueueKey,
     job: KernelJob,
     reply: Reply<KernelDone>,
 ) {
@@ -75,7 +75,7 @@ fn begin(
 }
 
 /// The next job of a line that somebody waits for; without one the line ends.
-fn next_of(lines: &Lines, line: Line) -> Option<(KernelJob, Reply<KernelDone>)> {
+fn next_of(lines: &JobQueues, line: JobQueueKey) -> Option<(KernelJob, Reply<KernelDone>)> {
     let mut given_up = Vec::new();
     let mut all = lines.borrow_mut();
     let waiting = all.get_mut(&line)?;

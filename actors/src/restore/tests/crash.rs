@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::{
-    endpoints::supervisor::Target,
+    endpoints::supervisor::EndpointReference,
     restore::RestoreMsg,
     testing::{Residue, Turn, World, allow_from, crash, pod, spec},
 };
@@ -68,7 +68,7 @@ fn c_15446_the_agent_may_die_at_any_step_of_a_creation() {
         |world, nth| {
             assert!(world.list().len() >= 2);
             // Kubernetes heard no answer: it deletes, and makes it anew.
-            world.delete(Target::Pod("ns/pod-3".into()));
+            world.delete(EndpointReference::Pod("ns/pod-3".into()));
             world.advance(Duration::from_secs(1));
             assert!(world.create(spec(3)).is_ok(), "step {nth}");
             world.audit();
@@ -80,13 +80,13 @@ fn c_15446_the_agent_may_die_at_any_step_of_a_creation() {
 fn the_agent_may_die_at_any_step_of_a_deletion() {
     let clean = {
         let world = node();
-        world.delete(Target::Pod("ns/pod-2".into()));
+        world.delete(EndpointReference::Pod("ns/pod-2".into()));
         world.advance(Duration::from_secs(1));
         Residue::of(&world)
     };
     dies(
         |world| {
-            let target = Target::Pod("ns/pod-2".into());
+            let target = EndpointReference::Pod("ns/pod-2".into());
             let endpoints = &world.node_supervisor().endpoints;
             drop(world.pose(endpoints, |reply| {
                 crate::endpoints::supervisor::EndpointsMsg::Delete { target, reply }
@@ -94,7 +94,7 @@ fn the_agent_may_die_at_any_step_of_a_deletion() {
             world.settle();
         },
         |world, nth| {
-            world.delete(Target::Pod("ns/pod-2".into()));
+            world.delete(EndpointReference::Pod("ns/pod-2".into()));
             world.advance(Duration::from_secs(1));
             Residue::assert_alike(world, &clean, format_args!("step {nth}"));
         },

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     model::EndpointId,
-    restore::Fate,
+    restore::RestoreOutcome,
     state_directory::StateFiles,
     testing::{World, pod, spec},
 };
@@ -55,7 +55,7 @@ fn a_torn_record_is_not_replaced_before_it_is_put_aside() {
         world.audit();
         world.restart();
         world.advance(Duration::from_secs(60));
-        assert_eq!(world.report().endpoints[&ID].fate, Fate::Restored, "{refused}");
+        assert_eq!(world.report().endpoints[&ID].fate, RestoreOutcome::Restored, "{refused}");
     }
 }
 

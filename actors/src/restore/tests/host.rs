@@ -9,7 +9,7 @@ use crate::{
     model::{EndpointId, IdentityId, Label, Labels, Manifest, PolicyRows},
     policy::rules::{PolicyMsg, lookup},
     ports::{FsOp, HOST_DEVICE, HOST_IFINDEX},
-    restore::Fate,
+    restore::RestoreOutcome,
     state_directory::{EndpointRecord, SecurityLabels, StateFiles},
     testing::{Residue, Turn, World, allow_to_nodes, node, pod, spec},
 };
@@ -63,7 +63,7 @@ fn a_restart_with_nothing_changed_writes_nothing() {
     assert_eq!(&world.disk.log()[log..], []);
     assert_eq!((world.kernel.state(), world.disk.files()), before);
     let report = world.report();
-    assert_eq!(report.count(Fate::Restored), 2);
+    assert_eq!(report.count(RestoreOutcome::Restored), 2);
     assert_eq!(report.problems, [""; 0]);
     let after = host(&world);
     assert_eq!((after.id, &after.identity_labels), (view.id, &view.identity_labels));

@@ -5,12 +5,12 @@ use std::time::Duration;
 use crate::{
     endpoints::{
         endpoint::Patch,
-        supervisor::{EndpointsMsg, Target},
+        supervisor::{EndpointReference, EndpointsMsg},
     },
     model::{Direction, EndpointId, IdentityId},
     policy::rules::lookup,
     ports::{FsOp, KernelOp, LxcRow},
-    restore::{Fate, RestoreMsg},
+    restore::{RestoreMsg, RestoreOutcome},
     testing::{Turn, World, crash, pod, spec},
 };
 
@@ -48,7 +48,7 @@ fn c_12367_a_torn_record_is_put_aside_and_made_anew_from_the_kernel() {
     });
     back(&mut world);
     let report = world.report();
-    assert_eq!(report.endpoints[&ID].fate, Fate::Rebuilt);
+    assert_eq!(report.endpoints[&ID].fate, RestoreOutcome::Rebuilt);
     assert!(!report.endpoints[&ID].notes.is_empty());
     assert_eq!(report.quarantined.len(), 1);
     let now = world.get(ID);
@@ -58,8 +58,8 @@ fn c_12367_a_torn_record_is_put_aside_and_made_anew_from_the_kernel() {
     // The next restart finds a whole record.
     world.restart();
     world.advance(Duration::from_secs(60));
-    assert_eq!(world.report().endpoints[&ID].fate, Fate::Restored);
-    assert_eq!(world.delete(Target::ContainerId(spec(1).container_id)), Some(0));
+    assert_eq!(world.report().endpoints[&ID].fate, RestoreOutcome::Restored);
+    assert_eq!(world.delete(EndpointReference::ContainerId(spec(1).container_id)), Some(0));
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn c_9599_an_endpoint_without_its_interface_goes_and_its_numbers_are_free_behind
     );
     back_later(&world);
     let report = world.report();
-    assert_eq!(report.endpoints[&ID].fate, Fate::Failed);
+    assert_eq!(report.endpoints[&ID].fate, RestoreOutcome::Failed);
     assert!(!world.disk.files().has("1"));
     let with_its_address =
         crate::endpoints::endpoint::EndpointSpec { addresses: spec(1).addresses, ..again };
@@ -165,8 +165,8 @@ fn an_address_that_two_records_claim_is_the_one_s_that_the_kernel_names() {
     });
     back(&mut world);
     let report = world.report();
-    assert_eq!(report.endpoints[&EndpointId(9)].fate, Fate::Failed);
-    assert_eq!(report.endpoints[&ID].fate, Fate::Restored);
+    assert_eq!(report.endpoints[&EndpointId(9)].fate, RestoreOutcome::Failed);
+    assert_eq!(report.endpoints[&ID].fate, RestoreOutcome::Restored);
 }
 
 /// Puts a copy of the record of endpoint 1 beside it, changed.
@@ -203,8 +203,8 @@ fn an_interface_that_two_records_claim_is_the_one_s_for_which_more_speaks() {
         back(&mut world);
         let report = world.report();
         let (winner, loser) = if lost { (EndpointId(9), ID) } else { (ID, EndpointId(9)) };
-        assert_eq!(report.endpoints[&winner].fate, Fate::Restored, "{report:?}");
-        assert_eq!(report.endpoints[&loser].fate, Fate::Failed);
+        assert_eq!(report.endpoints[&winner].fate, RestoreOutcome::Restored, "{report:?}");
+        assert_eq!(report.endpoints[&loser].fate, RestoreOutcome::Failed);
         let error = report.endpoints[&loser].error.clone().unwrap();
         let expected = format!("its interface number 101 belongs to endpoint {winner}, for which");
         assert!(error.starts_with(&expected) && error.contains("volvox_config"), "{error}");
@@ -221,9 +221,11 @@ fn an_interface_of_the_same_name_in_another_network_namespace_is_not_taken() {
     let spec = crate::endpoints::endpoint::EndpointSpec { netns_cookie: 5, ..spec(1) };
     world.create(spec).unwrap();
     world.advance(Duration::from_secs(1));
-    for (cookie, fate) in
-        [(None, Fate::Restored), (Some(5), Fate::Restored), (Some(7), Fate::Failed)]
-    {
+    for (cookie, fate) in [
+        (None, RestoreOutcome::Restored),
+        (Some(5), RestoreOutcome::Restored),
+        (Some(7), RestoreOutcome::Failed),
+    ] {
         world.crash();
         world.kernel.tamper(|state| {
             state.rows.netns_cookies = cookie.map(|cookie| (ID, cookie)).into_iter().collect();
@@ -276,7 +278,7 @@ fn the_ipcache_is_pruned_once_those_that_could_not_be_built_are_built_or_gone() 
         assert!(mapped(&world));
         if deleted {
             for number in [1, 2] {
-                let target = Target::ContainerId(spec(number).container_id);
+                let target = EndpointReference::ContainerId(spec(number).container_id);
                 assert_eq!(world.delete(target), Some(0));
             }
         } else {
@@ -335,7 +337,7 @@ fn options_of_one_endpoint_stay_and_those_of_all_are_the_flags_again() {
     let source_check = "SourceIPVerification";
     let set =
         |world: &World, id, patch| {
-            let (target, patch) = (Target::Id(id), Box::new(patch));
+            let (target, patch) = (EndpointReference::Id(id), Box::new(patch));
             let patched = world.ask(&world.node_supervisor().endpoints, |reply| {
                 EndpointsMsg::Patch { target, patch, reply }
             });
@@ -366,7 +368,7 @@ fn options_of_one_endpoint_outlive_its_record() {
     let mut world = node();
     let own = [("SourceIPVerification".to_owned(), 0), ("MonitorAggregationLevel".to_owned(), 2)];
     let patch = Patch { options: Some(own.clone().into()), ..Patch::default() };
-    let (target, patch) = (Target::Id(ID), Box::new(patch));
+    let (target, patch) = (EndpointReference::Id(ID), Box::new(patch));
     let patched = world.ask(&world.node_supervisor().endpoints, |reply| EndpointsMsg::Patch {
         target,
         patch,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    restore::Fate,
+    restore::RestoreOutcome,
     testing::{World, pod, spec},
 };
 
@@ -27,7 +27,7 @@ fn a_restart_with_nothing_changed_writes_nothing() {
     assert_eq!((world.kernel.state(), world.disk.files()), before);
     let report = world.report();
     assert!(report.finished);
-    assert_eq!(report.count(Fate::Restored), 3);
+    assert_eq!(report.count(RestoreOutcome::Restored), 3);
     assert_eq!(report.problems, [""; 0]);
     for (before, after) in views.iter().zip(world.list()) {
         assert_eq!((before.id, before.identity), (after.id, after.identity));

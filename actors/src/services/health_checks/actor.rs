@@ -31,12 +31,12 @@ pub struct HealthChecks {
 #[derive(Default)]
 struct HealthChecksState {
     services: BTreeMap<Rc<str>, HealthCheck>,
-    ports: BTreeMap<u16, Port>,
+    ports: BTreeMap<u16, HealthCheckPort>,
 }
 
 /// A port of the node.
 #[derive(Default)]
-struct Port {
+struct HealthCheckPort {
     /// Who wants it: the first one has it, and the next gets it from that one.
     desired_by: Vec<Rc<str>>,
     there: There,
@@ -164,7 +164,7 @@ impl HealthChecksState {
     }
 }
 
-impl Port {
+impl HealthCheckPort {
     fn desired(&self, services: &BTreeMap<Rc<str>, HealthCheck>) -> Option<HealthAnswer> {
         let name = self.desired_by.first()?;
         let local_endpoints = services.get(name)?.local_endpoints;

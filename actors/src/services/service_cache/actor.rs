@@ -16,22 +16,25 @@ use super::{
     Balancing, ServiceSource, ServicesMsg, ServicesStatus,
     answers::ServicesAnswer,
     backends::Backends,
-    claims::Claims,
+    claims::ServiceClaims,
     expand::Surroundings,
-    health::Health,
+    health::HealthCheckNews,
     inherited::{Findings, inherit},
     messages::ClusterObject,
     pressure::{self, Pressure},
-    remote::Remote,
+    remote::RemoteServices,
     reported::{Name, ReportedServices},
     shown,
-    sweep::{DriftReply, Sweep},
-    table::Table,
-    writing::{Asker, Event, Failures, Writing},
+    sweep::ServiceSweep,
+    table::FrontendTable,
+    writing::{Failures, Writing, WritingEvent, WrittenReply},
 };
 use crate::{
     host::{AskError, Behaviour, Cx, Lent, Ref, Survives},
-    model::{Families, Feed, Manifest, drift::Watch},
+    model::{
+        Families, Feed, Manifest,
+        drift::{DriftReply, DriftWatch},
+    },
     ports::{Kernel, KernelDone, ServiceTables, UnusedNumbers},
     services::{health_checks::HealthChecksMsg, sockets::SocketsMsg},
 };
@@ -56,9 +59,9 @@ pub struct ServicesSettings {
 /// writes the difference to what the kernel has, one batch at a time.
 pub struct Services {
     pub(super) kernel: Rc<dyn Kernel>,
-    pub(super) watch: Watch,
+    pub(super) watch: DriftWatch,
     /// The comparison under way, and who asked for another one meanwhile.
-    pub(super) sweep: Option<Sweep>,
+    pub(super) sweep: Option<ServiceSweep>,
     pub(super) subscribers: Vec<DriftReply>,
     settings: Rc<ServicesSettings>,
     /// Who ends what is connected to backends that go, if anybody need.
@@ -66,7 +69,7 @@ pub struct Services {
     /// Outlives a crash: what sources said is said only once.
     pub(super) state: Lent<ServiceCacheState>,
     /// Who waits for all that is due, in the next batch at the earliest.
-    pub(super) askers: Vec<Asker>,
+    pub(super) askers: Vec<WrittenReply>,
     /// Where the batch under way is.
     pub(super) writing: Writing,
     /// None if the last batch was written.
@@ -78,7 +81,7 @@ pub struct Services {
 }
 
 /// Something to be read.
-enum News {
+enum ServiceNews {
     Object(ClusterObject),
     Manifest(Manifest),
     /// All that the source knows has been read.
@@ -99,13 +102,13 @@ pub(super) struct Pruned {
 
 pub(super) struct ServiceCacheState {
     reported: ReportedServices,
-    pub(super) table: Table,
+    pub(super) table: FrontendTable,
     pub(super) backends: Backends,
-    pub(super) claims: Claims,
+    pub(super) claims: ServiceClaims,
     surroundings: Surroundings,
     /// What other clusters share.
-    remote: Remote,
-    news: VecDeque<News>,
+    remote: RemoteServices,
+    news: VecDeque<ServiceNews>,
     /// Services that may come to something else than they were given.
     pub(super) changed: BTreeSet<Name>,
     awaited: BTreeSet<ServiceSource>,
@@ -123,7 +126,7 @@ pub(super) struct ServiceCacheState {
     pub(super) room: usize,
     pressure: Pressure,
     /// What is told to who answers load balancers, if anybody does.
-    health: Option<Health>,
+    health: Option<HealthCheckNews>,
     /// Sockets may be connected to backends that are no more: the run before may have died as it
     /// removed some.
     pub(super) backends_gone: bool,
@@ -148,9 +151,9 @@ impl Services {
         found: ServiceTables,
         sockets: Option<Ref<SocketsMsg>>,
         health_checks: Option<Ref<HealthChecksMsg>>,
-        watch: Watch,
+        watch: DriftWatch,
     ) -> impl FnMut() -> Self + 'static {
-        let (mut table, mut backends) = (Table::default(), Backends::default());
+        let (mut table, mut backends) = (FrontendTable::default(), Backends::default());
         let UnusedNumbers { backend, service } = found.unused;
         let unused = UnusedNumbers { backend: backend.max(1), service: service.max(1) };
         let room = found.room;
@@ -162,7 +165,7 @@ impl Services {
             reported: ReportedServices::default(),
             table,
             backends,
-            claims: Claims::default(),
+            claims: ServiceClaims::default(),
             surroundings: Surroundings {
                 families: settings.families,
                 balancing: settings.balancing,
@@ -171,7 +174,7 @@ impl Services {
                 addresses: BTreeSet::new(),
                 zone: None,
             },
-            remote: Remote::default(),
+            remote: RemoteServices::default(),
             news: VecDeque::new(),
             changed: BTreeSet::new(),
             awaited: settings.sources.clone(),
@@ -183,7 +186,7 @@ impl Services {
             unused,
             room,
             pressure: Pressure::default(),
-            health: health_checks.map(Health::new),
+            health: health_checks.map(HealthCheckNews::new),
             backends_gone: true,
             cluster: "cluster".into(),
         });
@@ -212,7 +215,7 @@ impl Services {
             // A full mailbox has something else in it that goes on.
             self.going = cx.home().tell(ServicesAnswer::Continue);
         }
-        self.advance(Event::Look, cx);
+        self.advance(WritingEvent::Look, cx);
         self.tell_sockets();
         self.tell_health(cx);
     }
@@ -308,12 +311,12 @@ impl ServiceCacheState {
             self.surroundings.addresses = addresses;
             self.all_changed();
         }
-        self.news.push_back(News::Synced(ServiceSource::Node));
+        self.news.push_back(ServiceNews::Synced(ServiceSource::Node));
     }
 
     fn mesh_synced(&mut self) {
         if self.remote.is_listed() {
-            self.news.push_back(News::Synced(ServiceSource::Mesh));
+            self.news.push_back(ServiceNews::Synced(ServiceSource::Mesh));
         }
     }
 }
@@ -325,7 +328,7 @@ impl Behaviour for Services {
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
         self.state.end_unheard();
-        self.state.health.iter_mut().for_each(Health::begin_anew);
+        self.state.health.iter_mut().for_each(HealthCheckNews::begin_anew);
         self.sweep_later(cx);
         self.go_on(cx);
     }
@@ -334,18 +337,20 @@ impl Behaviour for Services {
         match msg {
             ServicesMsg::Objects { feed, objects } => {
                 let news = &mut self.state.news;
-                news.extend(objects.into_iter().map(News::Object));
+                news.extend(objects.into_iter().map(ServiceNews::Object));
                 match feed {
-                    Feed::Services => news.push_back(News::Synced(ServiceSource::Cluster)),
-                    Feed::Ingresses => news.push_back(News::Synced(ServiceSource::Ingresses)),
-                    Feed::Workloads => news.push_back(News::Synced(ServiceSource::Pods)),
+                    Feed::Services => news.push_back(ServiceNews::Synced(ServiceSource::Cluster)),
+                    Feed::Ingresses => {
+                        news.push_back(ServiceNews::Synced(ServiceSource::Ingresses))
+                    }
+                    Feed::Workloads => news.push_back(ServiceNews::Synced(ServiceSource::Pods)),
                     _ => {}
                 }
             }
             ServicesMsg::Manifests(manifests) => {
                 let news = &mut self.state.news;
-                news.extend(manifests.into_iter().map(News::Manifest));
-                news.push_back(News::Synced(ServiceSource::Manifests));
+                news.extend(manifests.into_iter().map(ServiceNews::Manifest));
+                news.push_back(ServiceNews::Synced(ServiceSource::Manifests));
             }
             ServicesMsg::HostAddresses(addresses) => {
                 self.state.host_addresses(addresses);
@@ -378,9 +383,9 @@ impl Behaviour for Services {
 
     fn answered(&mut self, answer: ServicesAnswer, cx: &mut Cx<'_, Self>) {
         match answer {
-            ServicesAnswer::Retry => self.advance(Event::Retry, cx),
+            ServicesAnswer::Retry => self.advance(WritingEvent::Retry, cx),
             ServicesAnswer::Sweep => self.compare(None, cx),
-            ServicesAnswer::Written(done) => self.advance(Event::Written(done), cx),
+            ServicesAnswer::Written(done) => self.advance(WritingEvent::Written(done), cx),
             ServicesAnswer::HealthTold(reported) => self.health_told(reported),
             ServicesAnswer::Page(done) => self.page(done, cx),
             ServicesAnswer::Tables(last, done) => self.tables(last, done, cx),

@@ -28,7 +28,7 @@ pub(super) struct Annotated {
     /// The only kind of its addresses that leads to it, if not all do.
     pub(super) exposed: Option<Exposed>,
     /// What the labels of nodes must fulfil that serve it.
-    pub(super) nodes: Box<[Requirement]>,
+    pub(super) nodes: Box<[NodeLabelRequirement]>,
     /// Whose backends come first.
     pub(super) affinity: Affinity,
     /// How its backends are chosen, if not as for others.
@@ -63,7 +63,7 @@ pub(super) enum Affinity {
 
 /// What a Service has to do with those of its name in other clusters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sharing {
+pub(super) struct GlobalServiceOptions {
     /// Their backends are used as well,
     pub(super) is_global: bool,
     /// and they may use those of this one.
@@ -73,18 +73,22 @@ pub(super) struct Sharing {
 /// Reads the annotations of a Service.
 pub(super) fn read(
     annotations: Option<&Mapping<'_>>,
-) -> Result<(Sharing, Option<Box<Annotated>>), Fault> {
-    let Some(all) = annotations else { return Ok((Sharing::default(), None)) };
+) -> Result<(GlobalServiceOptions, Option<Box<Annotated>>), Fault> {
+    let Some(all) = annotations else { return Ok((GlobalServiceOptions::default(), None)) };
     let is_global = truth(find(all, &GLOBAL))?.unwrap_or(false);
     let is_shared = truth(find(all, &SHARED))?.unwrap_or(is_global);
-    let nodes: Result<Vec<Requirement>, Fault> = match find(all, &NODE_SELECTOR) {
+    let nodes: Result<Vec<NodeLabelRequirement>, Fault> = match find(all, &NODE_SELECTOR) {
         Some(field) => requirements(&field),
         None => Ok(Vec::new()),
     };
     let mut nodes = nodes?;
     if let Some(field) = find(all, &NODE) {
         let values = [field.text()?.into()].into();
-        nodes.push(Requirement { label: NODE[0].into(), values: Some(values), holds: true });
+        nodes.push(NodeLabelRequirement {
+            label: NODE[0].into(),
+            values: Some(values),
+            holds: true,
+        });
     }
     let annotated = Annotated {
         exposed: one_of(find(all, &TYPE), &EXPOSED)?,
@@ -100,7 +104,7 @@ pub(super) fn read(
             .map(Into::into)
             .collect(),
     };
-    let sharing = Sharing { is_global, is_shared };
+    let sharing = GlobalServiceOptions { is_global, is_shared };
     let is_plain = annotated == Annotated::default();
     Ok((sharing, (!is_plain).then(|| Box::new(annotated))))
 }
@@ -144,7 +148,7 @@ fn one_of<T: Copy>(field: Option<Field<'_>>, words: &[(&str, T)]) -> Result<Opti
 
 /// What one label of a node must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Requirement {
+pub(super) struct NodeLabelRequirement {
     label: Box<str>,
     /// One of these; anything at all if none are named.
     values: Option<Box<[Box<str>]>>,
@@ -152,7 +156,7 @@ pub(super) struct Requirement {
     holds: bool,
 }
 
-impl Requirement {
+impl NodeLabelRequirement {
     /// Whether a node of these labels fulfils it.
     pub(super) fn is_met(&self, labels: &BTreeMap<String, String>) -> bool {
         let value = labels.get(&*self.label);
@@ -165,7 +169,7 @@ impl Requirement {
 }
 
 /// Reads a selector of labels as kubectl takes it: `a=b,c!=d,e in (f,g),h notin (i),j,!k`.
-fn requirements(field: &Field<'_>) -> Result<Vec<Requirement>, Fault> {
+fn requirements(field: &Field<'_>) -> Result<Vec<NodeLabelRequirement>, Fault> {
     let (mut all, mut depth, mut begin) = (Vec::new(), 0_i32, 0);
     let text = field.text()?;
     for (at, letter) in text.char_indices().chain([(text.len(), ',')]) {
@@ -186,28 +190,28 @@ fn requirements(field: &Field<'_>) -> Result<Vec<Requirement>, Fault> {
     Ok(all)
 }
 
-fn requirement(text: &str) -> Option<Requirement> {
+fn requirement(text: &str) -> Option<NodeLabelRequirement> {
     let label = |name: &str| {
         let name = name.trim();
         let is_name = |letter: char| letter.is_ascii_alphanumeric() || "-_./".contains(letter);
         (!name.is_empty() && name.chars().all(is_name)).then(|| Box::<str>::from(name))
     };
     if let Some(name) = text.strip_prefix('!') {
-        return Some(Requirement { label: label(name)?, values: None, holds: false });
+        return Some(NodeLabelRequirement { label: label(name)?, values: None, holds: false });
     }
     for (sign, holds) in [("!=", false), ("==", true), ("=", true)] {
         if let Some((name, value)) = text.split_once(sign) {
             let values = Some([value.trim().into()].into());
-            return Some(Requirement { label: label(name)?, values, holds });
+            return Some(NodeLabelRequirement { label: label(name)?, values, holds });
         }
     }
     if let Some((before, values)) = text.strip_suffix(')').and_then(|text| text.split_once('(')) {
         let (name, word) = before.trim().rsplit_once(char::is_whitespace)?;
         let holds = ["notin", "in"].iter().position(|it| *it == word)? == 1;
         let values = values.split(',').map(|value| value.trim().into()).collect();
-        return Some(Requirement { label: label(name)?, values: Some(values), holds });
+        return Some(NodeLabelRequirement { label: label(name)?, values: Some(values), holds });
     }
-    Some(Requirement { label: label(text)?, values: None, holds: true })
+    Some(NodeLabelRequirement { label: label(text)?, values: None, holds: true })
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ pub(super) struct Backend {
     ending: u32,
     /// An earlier run used it, and it is not sure yet that nobody lists it.
     inherited: Option<BackendState>,
-    pub(super) kernel: InKernel,
+    pub(super) kernel: RealisedBackend,
     /// What the batch under way writes; `Some(None)` removes it.
     flying: Option<Option<BackendState>>,
     due: bool,
@@ -37,11 +37,11 @@ pub(super) enum Seen {
 }
 
 /// Rows to be written, and places of rows to be removed, with whether they are IPv4.
-pub(super) type Due = (Vec<(BackendId, BackendRow)>, Vec<(BackendId, bool)>);
+pub(super) type DueBackendRows = (Vec<(BackendId, BackendRow)>, Vec<(BackendId, bool)>);
 
 /// What the kernel has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum InKernel {
+pub(super) enum RealisedBackend {
     Nothing,
     Row(BackendState),
     /// Nobody knows: a write was not answered.
@@ -163,7 +163,7 @@ impl Backends {
             active: 0,
             ending: 0,
             inherited: Some(row.state),
-            kernel: InKernel::Row(row.state),
+            kernel: RealisedBackend::Row(row.state),
             flying: None,
             due: false,
             seen: Seen::Skipped,
@@ -287,7 +287,7 @@ impl Backends {
             active: 0,
             ending: 0,
             inherited: None,
-            kernel: InKernel::Nothing,
+            kernel: RealisedBackend::Nothing,
             flying: None,
             due: false,
             seen: Seen::Skipped,
@@ -351,9 +351,9 @@ impl Backends {
         backend: &mut Backend,
     ) {
         let there = match backend.kernel {
-            InKernel::Nothing => Some(None),
-            InKernel::Row(state) => Some(Some(state)),
-            InKernel::Unsure => None,
+            RealisedBackend::Nothing => Some(None),
+            RealisedBackend::Row(state) => Some(Some(state)),
+            RealisedBackend::Unsure => None,
         };
         let will_be = backend.flying.or(there);
         if !backend.due && will_be != Some(backend.desired(quarantine)) {
@@ -369,13 +369,13 @@ impl Backends {
     }
 
     /// What is to be written, and what removed if nothing leads there any more.
-    pub(super) fn begin(&mut self, removes: bool) -> Due {
+    pub(super) fn begin(&mut self, removes: bool) -> DueBackendRows {
         let (mut puts, mut deletes, mut later) = (Vec::new(), Vec::new(), Vec::new());
         for at in std::mem::take(&mut self.due) {
             let Some(backend) = self.by_place.get_mut(&at) else { continue };
             match backend.desired(&self.quarantine) {
                 // Of several services that list it the last one heard of has it so again.
-                Some(state) if backend.kernel == InKernel::Row(state) => {
+                Some(state) if backend.kernel == RealisedBackend::Row(state) => {
                     backend.due = false;
                     continue;
                 }
@@ -403,11 +403,13 @@ impl Backends {
         for at in std::mem::take(&mut self.flying) {
             let Some(backend) = self.by_place.get_mut(&at) else { continue };
             backend.kernel = match backend.flying.take() {
-                Some(Some(state)) if put => InKernel::Row(state),
-                Some(None) if removed => InKernel::Nothing,
-                _ => InKernel::Unsure,
+                Some(Some(state)) if put => RealisedBackend::Row(state),
+                Some(None) if removed => RealisedBackend::Nothing,
+                _ => RealisedBackend::Unsure,
             };
-            if backend.kernel == InKernel::Nothing && backend.desired(&self.quarantine).is_none() {
+            if backend.kernel == RealisedBackend::Nothing
+                && backend.desired(&self.quarantine).is_none()
+            {
                 self.places.remove(&backend.id);
                 if self.sweeping {
                     self.left.insert(backend.id);

@@ -1,6 +1,6 @@
 //! Steps of one batch, in the order in which no packet meets a frontend that is half written.
 
-use super::{backends::Backends, shape::Rows, table::Table};
+use super::{backends::Backends, shape::FrontendRows, table::FrontendTable};
 use crate::{
     model::{BackendId, Frontend, ServiceId},
     mutants::{Mutant, mutated},
@@ -12,7 +12,7 @@ const FRONTENDS_MAX: usize = 4096;
 
 /// A batch that the kernel is given.
 #[derive(Debug)]
-pub(super) struct Batch {
+pub(super) struct ServiceBatch {
     /// How many steps it has.
     steps: usize,
     /// How many of them have been done once backends are put.
@@ -31,11 +31,11 @@ pub(super) struct Batch {
 /// Takes the next batch and its steps; `None` if there is nothing to write. What is nobody's, `orphans`, goes with
 /// it.
 pub(super) fn next(
-    table: &mut Table,
+    table: &mut FrontendTable,
     backends: &mut Backends,
     (unused_before, room): (UnusedNumbers, usize),
     orphans: &[ServiceKeys],
-) -> Option<(Batch, Vec<KernelOp>)> {
+) -> Option<(ServiceBatch, Vec<KernelOp>)> {
     let reused = table.take_reused();
     let (rows, is_all) = table.begin(FRONTENDS_MAX);
     // A frontend that is left for the next batch may lead to a backend that goes.
@@ -73,7 +73,7 @@ pub(super) fn next(
         ops.extend(deletes.map(KernelOp::DeleteServices));
         ops.extend(orphans.iter().cloned().map(KernelOp::DeleteServices));
     }
-    let batch = Batch {
+    let batch = ServiceBatch {
         steps: ops.len(),
         backends_put_at,
         unused,
@@ -95,7 +95,7 @@ pub(super) fn next(
 
 /// What is looked up through a row comes before the row, and goes after it: who is used before the
 /// slots, the slots before the first one, which says how many there are.
-fn write(rows: Rows, backends: &Backends, ops: &mut Vec<KernelOp>) {
+fn write(rows: FrontendRows, backends: &Backends, ops: &mut Vec<KernelOp>) {
     let place = |id: &BackendId| backends.place(*id);
     let members = rows.members.iter().filter_map(|(key, state)| {
         Some((*key, BackendRow { at: place(&key.1)?, state: *state, zone: 0 }))
@@ -129,9 +129,9 @@ fn write(rows: Rows, backends: &Backends, ops: &mut Vec<KernelOp>) {
     ops.extend(deletes.into_iter().filter(|it| !it.is_empty()).map(KernelOp::DeleteServices));
 }
 
-impl Batch {
+impl ServiceBatch {
     /// Takes in how it ended: how many of its steps were done.
-    pub(super) fn end(&self, done: usize, table: &mut Table, backends: &mut Backends) {
+    pub(super) fn end(&self, done: usize, table: &mut FrontendTable, backends: &mut Backends) {
         let is_whole = done == self.steps;
         table.end(is_whole);
         if !is_whole {

@@ -8,10 +8,10 @@ use std::{
 use super::{
     backends::Backends,
     dense::Dense,
-    expand::{FrontendWish, Wish},
+    expand::{DesiredFrontend, DesiredService},
     reported::Name,
     shape::Shape,
-    table::Table,
+    table::FrontendTable,
     weight::Weight,
 };
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
 
 /// What a service was given.
 #[derive(Debug, Default)]
-pub(super) struct Claim {
+pub(super) struct ServiceClaim {
     frontends: Box<[Frontend]>,
     backends: Box<[(L4Address, BackendState)]>,
 }
@@ -37,8 +37,8 @@ struct Denial {
 
 /// What all were given.
 #[derive(Debug, Default)]
-pub(super) struct Claims {
-    by_service: Dense<Name, Claim>,
+pub(super) struct ServiceClaims {
+    by_service: Dense<Name, ServiceClaim>,
     denials: BTreeMap<Name, Denial>,
     /// Those that want more than there is room for.
     starving: BTreeSet<Name>,
@@ -46,7 +46,7 @@ pub(super) struct Claims {
 
 /// Where it is given from.
 pub(super) struct Stores<'a> {
-    pub(super) table: &'a mut Table,
+    pub(super) table: &'a mut FrontendTable,
     pub(super) backends: &'a mut Backends,
     /// How many rows each map has room for; 0 is no limit.
     pub(super) room: usize,
@@ -54,7 +54,7 @@ pub(super) struct Stores<'a> {
     pub(super) keeps: bool,
 }
 
-impl Claims {
+impl ServiceClaims {
     /// Takes no more memory than is needed.
     pub(super) fn pack(&mut self) {
         self.by_service.pack();
@@ -71,7 +71,7 @@ impl Claims {
     pub(super) fn give(
         &mut self,
         name: &Name,
-        wish: Wish,
+        wish: DesiredService,
         stores: &mut Stores<'_>,
         changed: &mut BTreeSet<Name>,
     ) {
@@ -105,7 +105,7 @@ impl Claims {
 
     /// Services that have a backend, used or not.
     pub(super) fn listing(&self, backend: &L4Address) -> impl Iterator<Item = &Name> {
-        let lists = move |claim: &Claim| claim.backends.iter().any(|(at, _)| at == backend);
+        let lists = move |claim: &ServiceClaim| claim.backends.iter().any(|(at, _)| at == backend);
         self.by_service.iter().filter(move |(_, claim)| lists(claim)).map(|(name, _)| name)
     }
 
@@ -117,7 +117,7 @@ impl Claims {
 
 /// Why a wish cannot be granted as a whole. What is had stays until what is new is written, so both
 /// want room.
-fn shortage(wish: &Wish, stores: &Stores<'_>) -> Option<String> {
+fn shortage(wish: &DesiredService, stores: &Stores<'_>) -> Option<String> {
     let Stores { table, backends, room, .. } = stores;
     if *room == 0 {
         return None;
@@ -161,7 +161,7 @@ fn shortage(wish: &Wish, stores: &Stores<'_>) -> Option<String> {
         .or_else(|| more("volvox_lb6_members", members[0], needed.members[0]))
 }
 
-impl FrontendWish {
+impl DesiredFrontend {
     fn weight(&self, at: &Frontend) -> Weight {
         let backends = self.backends.len();
         let matches = if self.has_affinity() { backends } else { 0 };
@@ -170,7 +170,12 @@ impl FrontendWish {
 }
 
 /// Has a service keep what it had in an earlier run of that which it wishes.
-fn adopt(name: &Name, wish: &Wish, before: Claim, stores: &mut Stores<'_>) -> Claim {
+fn adopt(
+    name: &Name,
+    wish: &DesiredService,
+    before: ServiceClaim,
+    stores: &mut Stores<'_>,
+) -> ServiceClaim {
     let (mut frontends, mut backends) = (before.frontends.into_vec(), before.backends.into_vec());
     let mut used = BTreeMap::new();
     for (frontend, _) in &wish.frontends {
@@ -185,18 +190,18 @@ fn adopt(name: &Name, wish: &Wish, before: Claim, stores: &mut Stores<'_>) -> Cl
         places.iter().for_each(|(at, state)| stores.backends.list(*at, *state));
         backends.extend(places);
     }
-    Claim { frontends: frontends.into(), backends: backends.into() }
+    ServiceClaim { frontends: frontends.into(), backends: backends.into() }
 }
 
 /// Gives a service what it wishes in place of what it has.
 fn exchange(
     name: &Name,
-    wish: Wish,
-    (before, denied_before): (Claim, Vec<Frontend>),
+    wish: DesiredService,
+    (before, denied_before): (ServiceClaim, Vec<Frontend>),
     stores: &mut Stores<'_>,
     changed: &mut BTreeSet<Name>,
-) -> (Claim, Denial) {
-    let Wish { frontends, backends, ingresses, mut problems, .. } = wish;
+) -> (ServiceClaim, Denial) {
+    let DesiredService { frontends, backends, ingresses, mut problems, .. } = wish;
     // First all that is new, so that what stays never goes in between.
     for (at, state) in &backends {
         stores.backends.list(*at, *state);
@@ -238,16 +243,16 @@ fn exchange(
         stores.backends.unlist(*at, *state);
     }
     let (frontends, backends) = (given.into_iter().collect(), backends.into_iter().collect());
-    (Claim { frontends, backends }, Denial { frontends: denied, problems })
+    (ServiceClaim { frontends, backends }, Denial { frontends: denied, problems })
 }
 
 /// The rows of a frontend, with slots kept.
-fn shape(frontend: Frontend, desired: FrontendWish, stores: &Stores<'_>) -> Shape {
-    let line = stores.table.get(&frontend);
-    let there = line.and_then(|line| line.there());
+fn shape(frontend: Frontend, desired: DesiredFrontend, stores: &Stores<'_>) -> Shape {
+    let entry = stores.table.get(&frontend);
+    let there = entry.and_then(|entry| entry.there());
     let before = there.map(|shape| shape.backends.clone()).unwrap_or_default();
     let matters = !desired.retained.is_empty() || stores.keeps;
-    let had = line.filter(|_| matters).map(|line| line.members()).unwrap_or_default();
+    let had = entry.filter(|_| matters).map(|entry| entry.members()).unwrap_or_default();
     let ids = desired.backends.iter().filter_map(|at| stores.backends.id(at));
     let mut ids: BTreeSet<_> = ids.collect();
     if stores.keeps {
@@ -264,7 +269,7 @@ fn shape(frontend: Frontend, desired: FrontendWish, stores: &Stores<'_>) -> Shap
         retained.extend(unheard.filter(|(id, _)| !ids.contains(id)));
     }
     let retained = retained.into_iter().collect();
-    let FrontendWish { word, flags, ranges, .. } = desired;
+    let DesiredFrontend { word, flags, ranges, .. } = desired;
     let mut shape = Shape { word, flags, ranges, backends: before, used: 0, retained };
     shape.lead_to(&ids, stores.backends.quarantined());
     shape

@@ -13,9 +13,9 @@ use super::{
     annotations::{Affinity, Exposed},
     backends::Backends,
     listed::{Listed, alike, can_serve, each, first, known, near, retained},
-    object::{Port, Spec},
-    reported::Said,
-    slice::{Serving, SlicePort},
+    object::{ServicePort, Spec},
+    reported::ServiceReports,
+    slice::{EndpointCondition, SlicePort},
 };
 use crate::{
     model::{Families, Frontend, L4Address, LookupScope, Transport},
@@ -92,8 +92,8 @@ impl Surroundings {
 
 /// What a service comes to on this node.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Wish {
-    pub(super) frontends: Vec<(Frontend, FrontendWish)>,
+pub(super) struct DesiredService {
+    pub(super) frontends: Vec<(Frontend, DesiredFrontend)>,
     /// Everyone who is listed, also who is not used, and how at best.
     pub(super) backends: BTreeMap<L4Address, BackendState>,
     /// Which Ingress wants a frontend, if one does.
@@ -104,23 +104,23 @@ pub(super) struct Wish {
     pub(super) problems: Vec<String>,
 }
 
-impl Wish {
+impl DesiredService {
     /// A service that is not there, or that this node does not serve: Ingresses may lead there.
-    pub(super) fn of_nobody(said: Option<&Said>) -> Self {
+    pub(super) fn of_nobody(said: Option<&ServiceReports>) -> Self {
         let problem = |ingress: &str| {
             format!(
                 "Ingress {ingress} leads to it, and there is no such service to be served: make \
                  it, or change the Ingress"
             )
         };
-        let ingresses = said.into_iter().flat_map(Said::entries);
+        let ingresses = said.into_iter().flat_map(ServiceReports::entries);
         Self { problems: ingresses.map(|(name, _)| problem(name)).collect(), ..Self::default() }
     }
 }
 
 /// What a frontend is to be.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct FrontendWish {
+pub(super) struct DesiredFrontend {
     /// Algorithm and time of affinity, as they stand in the first slot.
     pub(super) word: u32,
     pub(super) flags: u16,
@@ -132,7 +132,7 @@ pub(super) struct FrontendWish {
     pub(super) ranges: Box<[IpNet]>,
 }
 
-impl FrontendWish {
+impl DesiredFrontend {
     /// Whether clients stay with their backends.
     pub(super) fn has_affinity(&self) -> bool {
         self.flags & flags::AFFINITY != 0
@@ -141,7 +141,7 @@ impl FrontendWish {
 
 /// What kind of address leads to the service.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum FrontendKind {
     Cluster,
     NodePort,
     External,
@@ -150,7 +150,7 @@ enum Kind {
     HostPort,
 }
 
-impl Kind {
+impl FrontendKind {
     fn flags(self) -> u16 {
         match self {
             Self::Cluster => 0,
@@ -178,11 +178,11 @@ impl Surroundings {
     pub(super) fn expand<'a>(
         &self,
         spec: &Spec,
-        said: &Said,
+        said: &ServiceReports,
         remote: impl Iterator<Item = &'a RemoteService> + Clone,
         backends: &Backends,
-    ) -> Wish {
-        let mut wish = Wish::default();
+    ) -> DesiredService {
+        let mut wish = DesiredService::default();
         if spec.ports.is_empty() && !spec.cluster.is_empty() {
             wish.problems
                 .push("it has no ports, so that nobody reaches it: give it one".to_owned());
@@ -246,11 +246,17 @@ impl Surroundings {
 
     /// What load balancers are told who ask: how many pods of this node take new connections, whatever
     /// ports they serve. Each has an address of each family.
-    fn health(&self, spec: &Spec, said: &Said, backends: &Backends) -> Option<HealthCheck> {
+    fn health(
+        &self,
+        spec: &Spec,
+        said: &ServiceReports,
+        backends: &Backends,
+    ) -> Option<HealthCheck> {
         let port = Some(spec.health_port).filter(|port| *port > 0)?;
         let members = |port| known(self.members(said, port), port, backends);
         let ready = spec.ports.iter().flat_map(members);
-        let ready: Vec<_> = ready.filter(|(_, it)| it.serving == Serving::Ready).collect();
+        let ready: Vec<_> =
+            ready.filter(|(_, it)| it.serving == EndpointCondition::Ready).collect();
         // Where nobody else is left, anywhere, who is quarantined serves.
         let all = ready.iter().all(|(_, it)| it.quarantined);
         let here = ready.iter().filter(|(_, it)| it.local && (all || !it.quarantined));
@@ -260,7 +266,11 @@ impl Surroundings {
     }
 
     /// Who is listed for a port.
-    fn members<'a>(&'a self, said: &'a Said, port: &'a Port) -> Vec<(L4Address, Listed<'a>)> {
+    fn members<'a>(
+        &'a self,
+        said: &'a ServiceReports,
+        port: &'a ServicePort,
+    ) -> Vec<(L4Address, Listed<'a>)> {
         let mut all = Vec::new();
         for slice in said.slices() {
             let is_it =
@@ -277,7 +287,7 @@ impl Surroundings {
     fn remote_members<'a>(
         &self,
         remote: &'a RemoteService,
-        port: &Port,
+        port: &ServicePort,
     ) -> impl Iterator<Item = (L4Address, Listed<'a>)> {
         let (name, port_transport) = (port.name.clone(), port.transport);
         let families = self.families;
@@ -295,12 +305,12 @@ impl Surroundings {
     fn frontends(
         &self,
         spec: &Spec,
-        port: &Port,
-        said: &Said,
+        port: &ServicePort,
+        said: &ServiceReports,
         members: &[(L4Address, Listed<'_>)],
-        wish: &mut Wish,
+        wish: &mut DesiredService,
     ) {
-        let mut all: Vec<(Kind, IpAddr, u16)> = Vec::new();
+        let mut all: Vec<(FrontendKind, IpAddr, u16)> = Vec::new();
         let only = spec.annotated.as_ref().and_then(|it| it.exposed);
         let exposes = |kind| only.is_none_or(|only| only == kind);
         for &address in &spec.cluster {
@@ -309,18 +319,18 @@ impl Surroundings {
                     "{address} is an address of this node, and no service's: give the service another"
                 )),
                 false if exposes(Exposed::Cluster) => {
-                    all.push((Kind::Cluster, address, port.port));
+                    all.push((FrontendKind::Cluster, address, port.port));
                 }
                 false => {}
             }
         }
-        all.extend(spec.external.iter().map(|it| (Kind::External, *it, port.port)));
+        all.extend(spec.external.iter().map(|it| (FrontendKind::External, *it, port.port)));
         let balancers = spec.balancers.iter().filter(|_| exposes(Exposed::Balancer));
-        all.extend(balancers.map(|it| (Kind::Balancer, *it, port.port)));
+        all.extend(balancers.map(|it| (FrontendKind::Balancer, *it, port.port)));
         let of_family = |it: &&IpAddr| spec.cluster.iter().any(|own| own.is_ipv4() == it.is_ipv4());
         if port.node_port > 0 && exposes(Exposed::NodePort) {
             let own = self.own_addresses().filter(|it| of_family(&it));
-            all.extend(own.map(|it| (Kind::NodePort, it, port.node_port)));
+            all.extend(own.map(|it| (FrontendKind::NodePort, it, port.node_port)));
         }
         let host = spec.ports.iter().position(|it| it == port).and_then(|at| spec.hosts.get(at));
         if let Some(host) = host {
@@ -328,22 +338,23 @@ impl Surroundings {
             let is_led =
                 |own: &IpAddr| members.iter().any(|(to, _)| to.address.is_ipv4() == own.is_ipv4());
             let own = own.into_iter().filter(is_led);
-            all.extend(own.map(|it| (Kind::HostPort, it, port.port)));
+            all.extend(own.map(|it| (FrontendKind::HostPort, it, port.port)));
         }
         let ingress = said.entries().find(|(_, entry)| entry.means(port)).map(|(name, _)| name);
         if ingress.is_some() {
             // One without a head is of both families.
             let own = self.addresses.iter().filter(|it| spec.cluster.is_empty() || of_family(it));
             let own = own.filter(|it| !all.iter().any(|(_, at, to)| (at, *to) == (*it, port.port)));
-            let own: Vec<_> = own.map(|it| (Kind::Ingress, *it, port.port)).collect();
+            let own: Vec<_> = own.map(|it| (FrontendKind::Ingress, *it, port.port)).collect();
             all.extend(own);
         }
         for (kind, address, number) in all.into_iter().filter(|(_, it, _)| self.has(it)) {
-            let transport = if kind == Kind::Ingress { Transport::TCP } else { port.transport };
+            let transport =
+                if kind == FrontendKind::Ingress { Transport::TCP } else { port.transport };
             for at in each(L4Address { address, port: number, transport }, transport) {
                 let before = wish.frontends.len();
                 self.scopes(spec, kind, at, members, wish);
-                if let Some(name) = ingress.filter(|_| kind == Kind::Ingress) {
+                if let Some(name) = ingress.filter(|_| kind == FrontendKind::Ingress) {
                     let new = wish.frontends[before..].iter();
                     wish.ingresses.extend(new.map(|(at, _)| (*at, Rc::clone(name))));
                 }
@@ -355,7 +366,7 @@ impl Surroundings {
     fn host_port_addresses(
         &self,
         host: Option<&IpAddr>,
-        port: &Port,
+        port: &ServicePort,
         problems: &mut Vec<String>,
     ) -> Vec<IpAddr> {
         let is_it = |own: &IpAddr| match host {
@@ -378,12 +389,12 @@ impl Surroundings {
     fn scopes(
         &self,
         spec: &Spec,
-        kind: Kind,
+        kind: FrontendKind,
         at: L4Address,
         members: &[(L4Address, Listed<'_>)],
-        wish: &mut Wish,
+        wish: &mut DesiredService,
     ) {
-        let outside = kind != Kind::Cluster;
+        let outside = kind != FrontendKind::Cluster;
         // The policy for packets from inside is about the address inside.
         let two = outside && spec.external_local;
         let annotated = spec.annotated.as_deref();
@@ -399,7 +410,8 @@ impl Surroundings {
             kind.flags() & flags::ROUTABLE != 0 && self.balancing.direct.by_annotation && direct,
             flags::DSR,
         );
-        let is_ranged = matches!(kind, Kind::Balancer | Kind::External) && !spec.ranges.is_empty();
+        let is_ranged = matches!(kind, FrontendKind::Balancer | FrontendKind::External)
+            && !spec.ranges.is_empty();
         let ranges = match is_ranged {
             true => spec
                 .ranges
@@ -421,7 +433,7 @@ impl Surroundings {
             let backends = self.used(at, members, (local, affinity));
             let retained = retained(at, members, &backends);
             let ranges = ranges.clone();
-            let desired = FrontendWish { word, flags: bits, backends, retained, ranges };
+            let desired = DesiredFrontend { word, flags: bits, backends, retained, ranges };
             wish.frontends.push((Frontend { at, scope }, desired));
         };
         if two {
@@ -455,14 +467,14 @@ impl Surroundings {
                 .or_else(|| near(&all, |it| it.is_for(self.zone.as_ref()?)))
                 .unwrap_or(all),
         };
-        let ready = || of(Serving::Ready);
+        let ready = || of(EndpointCondition::Ready);
         let mut used = choose(ready().collect());
         if used.iter().any(|(_, it)| it.quarantined) {
             used.retain(|(_, it)| it.quarantined);
             used.extend(choose(ready().filter(|(_, it)| !it.quarantined).collect()));
         }
         if used.is_empty() {
-            used = of(Serving::Ending).collect();
+            used = of(EndpointCondition::Ending).collect();
         }
         used.into_iter().map(|(to, _)| *to).collect()
     }

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// What is told to who answers.
-pub(super) struct Health {
+pub(super) struct HealthCheckNews {
     subscriber: Ref<HealthChecksMsg>,
     checks: BTreeMap<Name, HealthCheck>,
     /// Of these it was not told yet how they are now,
@@ -23,7 +23,7 @@ pub(super) struct Health {
     anew: bool,
 }
 
-impl Health {
+impl HealthCheckNews {
     pub(super) fn new(subscriber: Ref<HealthChecksMsg>) -> Self {
         Self { subscriber, checks: BTreeMap::new(), news: BTreeSet::new(), anew: false }
     }

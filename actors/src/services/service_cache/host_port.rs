@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use super::{
-    object::{Port, Spec, number, transport},
-    slice::{Member, Serving, Slice, SlicePort},
+    object::{ServicePort, Spec, number, transport},
+    slice::{EndpointCondition, Member, Slice, SlicePort},
 };
 use crate::model::field::{Fault, Field, Mapping};
 
@@ -42,7 +42,7 @@ pub(super) fn pod(root: &Mapping<'_>, node: &str) -> Result<Option<(Spec, Slice)
                 let transport = transport(&port)?;
                 let to = number(&port.need("containerPort")?)?;
                 behind.push(SlicePort { name: name.clone(), port: to, transport });
-                ports.push(Port { name, port: number(&at)?, node_port: 0, transport });
+                ports.push(ServicePort { name, port: number(&at)?, node_port: 0, transport });
                 hosts.push(host(&port)?);
             }
         }
@@ -51,8 +51,13 @@ pub(super) fn pod(root: &Mapping<'_>, node: &str) -> Result<Option<(Spec, Slice)
     if ports.is_empty() || addresses.is_empty() {
         return Ok(None);
     }
-    let member =
-        |address| Member { address, serving: Serving::Ready, local: true, zones: None, here: None };
+    let member = |address| Member {
+        address,
+        serving: EndpointCondition::Ready,
+        local: true,
+        zones: None,
+        here: None,
+    };
     let slice = Slice {
         owner: None,
         ports: behind.into(),

@@ -1,6 +1,6 @@
 //! What an Ingress says, as far as no proxy is needed for it.
 
-use super::object::{Port, number};
+use super::object::{ServicePort, number};
 use crate::model::{
     Transport,
     field::{Fault, Field, Mapping},
@@ -11,7 +11,7 @@ const CLASS: &str = "kubernetes.io/ingress.class";
 
 /// Where an Ingress leads that names nothing but one service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct IngressBackend {
     port: PortOf,
 }
 
@@ -22,9 +22,9 @@ enum PortOf {
     Name(Box<str>),
 }
 
-impl Entry {
+impl IngressBackend {
     /// Whether it leads to that port of its service.
-    pub(super) fn means(&self, port: &Port) -> bool {
+    pub(super) fn means(&self, port: &ServicePort) -> bool {
         let by_tcp = port.transport == Transport::TCP || port.transport == Transport::ANY;
         let is_it = match &self.port {
             PortOf::Number(number) => *number == port.port,
@@ -44,7 +44,7 @@ impl Entry {
 
 /// Reads an Ingress: the name of its service, and the port. `None` if there is more to it than one
 /// service, which wants a proxy, or if somebody else is named who serves it.
-pub(super) fn ingress<'a>(root: &Mapping<'a>) -> Result<Option<(&'a str, Entry)>, Fault> {
+pub(super) fn ingress<'a>(root: &Mapping<'a>) -> Result<Option<(&'a str, IngressBackend)>, Fault> {
     let metadata = root.need("metadata")?.any_mapping()?;
     let annotations = metadata.get("annotations").map(|field| field.any_mapping()).transpose()?;
     let Some(spec) = root.get("spec") else { return Ok(None) };
@@ -65,13 +65,13 @@ pub(super) fn ingress<'a>(root: &Mapping<'a>) -> Result<Option<(&'a str, Entry)>
             (None, Some(field)) => PortOf::Name(field.text()?.into()),
             (None, None) => return Err(port.fault("no port is named", "add number or name")),
         };
-        return Ok(Some((service.need("name")?.text()?, Entry { port })));
+        return Ok(Some((service.need("name")?.text()?, IngressBackend { port })));
     }
     let Some(backend) = spec.get("backend") else { return Ok(None) };
     let backend = backend.any_mapping()?;
     let Some(service) = backend.get("serviceName") else { return Ok(None) };
     let port = either(&backend.need("servicePort")?)?;
-    Ok(Some((service.text()?, Entry { port })))
+    Ok(Some((service.text()?, IngressBackend { port })))
 }
 
 /// A port as older versions have it: a number, or a text that is a name.

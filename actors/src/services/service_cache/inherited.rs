@@ -9,8 +9,8 @@ use ipnet::IpNet;
 
 use super::{
     backends::Backends,
-    shape::{InKernel, Shape, Traces},
-    table::Table,
+    shape::{RealisedShape, Shape, Traces},
+    table::FrontendTable,
     wildcards,
 };
 use crate::{
@@ -36,7 +36,7 @@ pub(super) struct Findings {
 /// is right of it is written anew; what is nobody's is told.
 pub(super) fn inherit(
     found: ServiceTables,
-    table: &mut Table,
+    table: &mut FrontendTable,
     backends: &mut Backends,
 ) -> Findings {
     table.reserve_below(found.unused.service);
@@ -101,10 +101,10 @@ impl Group {
 }
 
 /// The number that a row says, whether it is IPv4, and the number that its backend keeps.
-type Places = BTreeMap<(BackendId, bool), BackendId>;
+type InheritedBackendIds = BTreeMap<(BackendId, bool), BackendId>;
 
 /// Backends that are taken over.
-type Known<'a> = (&'a Places, &'a Backends);
+type InheritedBackends<'a> = (&'a InheritedBackendIds, &'a Backends);
 
 /// The rows of the maps beside the frontends'.
 #[derive(Default)]
@@ -174,9 +174,9 @@ impl Beside {
     }
 
     /// Takes out what is of a number, with so many slots up to the last: any of it may be there.
-    fn traces(&mut self, id: ServiceId, is_ipv4: bool, (last, rows): (u16, u16)) -> InKernel {
+    fn traces(&mut self, id: ServiceId, is_ipv4: bool, (last, rows): (u16, u16)) -> RealisedShape {
         self.reverse.remove(&(id, is_ipv4));
-        InKernel::Unsure(Box::new(Traces {
+        RealisedShape::Unsure(Box::new(Traces {
             slots: last,
             rows,
             matches: self.matches.remove(&id).unwrap_or_default(),
@@ -193,14 +193,15 @@ fn take_backends(
     slots: &[(SlotKey, SlotRow)],
     backends: &mut Backends,
     findings: &mut Findings,
-) -> Places {
+) -> InheritedBackendIds {
     let used = slots.iter().filter(|((_, slot), _)| *slot > 0);
     let used = used.map(|((at, _), row)| (BackendId(row.word), at.at.address.is_ipv4()));
     let used: BTreeSet<_> = used.collect();
     let mut found: Vec<_> =
         found.into_iter().map(|(id, row)| ((id, row.at.address.is_ipv4()), row)).collect();
     found.sort_by_key(|(key, row)| (!used.contains(key), key.0, row.at));
-    let (mut places, mut by_place) = (Places::new(), BTreeMap::<L4Address, BackendId>::new());
+    let (mut places, mut by_place) =
+        (InheritedBackendIds::new(), BTreeMap::<L4Address, BackendId>::new());
     let mut had = BTreeMap::<BackendId, L4Address>::new();
     for ((id, is_ipv4), row) in found {
         let at = row.at;
@@ -235,7 +236,7 @@ fn take_backends(
 fn numbers(
     groups: &[Group],
     beside: &Beside,
-    table: &mut Table,
+    table: &mut FrontendTable,
     findings: &mut Findings,
 ) -> BTreeMap<Frontend, ServiceId> {
     let mut claims = BTreeMap::<ServiceId, Vec<&Group>>::new();
@@ -265,9 +266,9 @@ fn numbers(
 fn take_frontend(
     group: &Group,
     ids: &BTreeMap<Frontend, ServiceId>,
-    known: Known<'_>,
+    known: InheritedBackends<'_>,
     beside: &mut Beside,
-    table: &mut Table,
+    table: &mut FrontendTable,
     findings: &mut Findings,
 ) {
     let (frontend, is_ipv4) = (group.frontend, group.is_ipv4());
@@ -286,7 +287,7 @@ fn take_frontend(
     let (shape, is_whole) = shape(group, first, id, known, beside);
     let traces = beside.traces(id, is_ipv4, (last, rows));
     let kernel = match is_whole {
-        true => InKernel::Same,
+        true => RealisedShape::Same,
         false => {
             let what = "is not whole: what is right of it is written anew";
             findings.problems.push(format!("service {frontend} {what}"));
@@ -301,7 +302,7 @@ fn shape(
     group: &Group,
     first: &SlotRow,
     id: ServiceId,
-    known: Known<'_>,
+    known: InheritedBackends<'_>,
     beside: &Beside,
 ) -> (Shape, bool) {
     let (places, _) = known;
@@ -345,7 +346,7 @@ fn shape(
 fn take_members(
     shape: &mut Shape,
     rows: &[(ServiceId, bool, BackendId, BackendRow)],
-    (places, backends): Known<'_>,
+    (places, backends): InheritedBackends<'_>,
 ) -> bool {
     let in_slots: BTreeMap<BackendId, BackendState> = shape.members().collect();
     let (mut retained, mut right) = (Vec::new(), 0);

@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, sync::Arc};
 use super::{
     annotations::Affinity,
     backends::Backends,
-    object::Port,
-    slice::{Member, Serving},
+    object::ServicePort,
+    slice::{EndpointCondition, Member},
 };
 use crate::{
     model::{L4Address, Transport},
@@ -17,7 +17,7 @@ use crate::{
 /// How somebody is listed.
 #[derive(Clone, Copy)]
 pub(super) struct Listed<'a> {
-    pub(super) serving: Serving,
+    pub(super) serving: EndpointCondition,
     pub(super) local: bool,
     pub(super) zones: Option<&'a [Arc<str>]>,
     pub(super) here: Option<bool>,
@@ -35,16 +35,16 @@ impl<'a> Listed<'a> {
 
     /// What another cluster shares.
     pub(super) fn elsewhere() -> Self {
-        let serving = Serving::Ready;
+        let serving = EndpointCondition::Ready;
         Self { serving, local: false, zones: None, here: None, quarantined: false, far: true }
     }
 
     /// How it is listed as a backend.
     pub(super) fn state(&self) -> BackendState {
         match self.serving {
-            Serving::Ready => BackendState::Active,
-            Serving::Ending | Serving::Leaving => BackendState::Terminating,
-            Serving::Unready => BackendState::Maintenance,
+            EndpointCondition::Ready => BackendState::Active,
+            EndpointCondition::Ending | EndpointCondition::Leaving => BackendState::Terminating,
+            EndpointCondition::Unready => BackendState::Maintenance,
         }
     }
 
@@ -65,7 +65,7 @@ pub(super) fn first<'a, 'b: 'a>(
         Affinity::Local => false,
         Affinity::Remote => true,
     };
-    all.any(|(_, it)| it.serving == Serving::Ready && it.far == far).then_some(far)
+    all.any(|(_, it)| it.serving == EndpointCondition::Ready && it.far == far).then_some(far)
 }
 
 /// Whether somebody is of a frontend's family and protocol.
@@ -87,8 +87,8 @@ pub(super) fn retained(
     let used: BTreeSet<_> = used.iter().collect();
     let rest = all.filter(|(to, _)| !used.contains(to));
     let state = |it: &Listed<'_>| match it.serving {
-        Serving::Ready | Serving::Ending => BackendState::Terminating,
-        Serving::Leaving | Serving::Unready => BackendState::Maintenance,
+        EndpointCondition::Ready | EndpointCondition::Ending => BackendState::Terminating,
+        EndpointCondition::Leaving | EndpointCondition::Unready => BackendState::Maintenance,
     };
     rest.map(|(to, it)| (*to, state(it))).collect()
 }
@@ -112,7 +112,7 @@ pub(super) fn alike(one: Transport, other: Transport) -> bool {
 /// as a backend.
 pub(super) fn known<'a>(
     members: Vec<(L4Address, Listed<'a>)>,
-    port: &Port,
+    port: &ServicePort,
     backends: &Backends,
 ) -> impl Iterator<Item = (L4Address, Listed<'a>)> {
     members.into_iter().flat_map(move |(at, it)| {

@@ -9,10 +9,10 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::refused::Refused;
+use super::refused::RefusedServiceObject;
 use crate::{
     host::{Lane, Message, Reply},
-    model::{BackendId, Feed, Frontend, L4Address, Manifest, ServiceId, drift::Drift},
+    model::{BackendId, Feed, Frontend, L4Address, Manifest, ServiceId, drift::DriftReply},
     ports::{BackendState, ObjectKey},
     services::service_cache::RemoteService,
 };
@@ -104,7 +104,7 @@ pub enum ServicesMsg {
     Show(Reply<ServicesStatus>),
     /// Compare the kernel's rows with what was written, and write again what differs; told then
     /// what did.
-    Compare(Reply<Vec<Drift>>),
+    Compare(DriftReply),
 }
 
 impl Message for ServicesMsg {
@@ -194,7 +194,7 @@ pub struct ServicesStatus {
     /// Rows in the maps at start that mean nothing: they stay where they are.
     pub foreign: Vec<String>,
     /// Objects that are refused, with their sources.
-    pub refused: Vec<(String, Refused)>,
+    pub refused: Vec<(String, RefusedServiceObject)>,
     /// What services cannot have, by service.
     pub problems: Vec<(String, String)>,
     /// Writes that failed in a row.

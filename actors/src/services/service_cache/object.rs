@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use ipnet::IpNet;
 
-use super::annotations::{self, Annotated, Sharing};
+use super::annotations::{self, Annotated, GlobalServiceOptions};
 use crate::model::{
     Transport,
     field::{Fault, Field, Mapping},
@@ -30,7 +30,7 @@ pub(super) struct Spec {
     pub(super) external: Box<[IpAddr]>,
     /// Those of load balancers.
     pub(super) balancers: Box<[IpAddr]>,
-    pub(super) ports: Box<[Port]>,
+    pub(super) ports: Box<[ServicePort]>,
     /// At which address of the node each of the ports is reached, and no other, if they are a pod's;
     /// `None` means all.
     pub(super) hosts: Box<[Option<IpAddr>]>,
@@ -44,14 +44,14 @@ pub(super) struct Spec {
     pub(super) external_local: bool,
     /// or from inside.
     pub(super) internal_local: bool,
-    pub(super) sharing: Sharing,
+    pub(super) sharing: GlobalServiceOptions,
     /// What most Services say nothing of.
     pub(super) annotated: Option<Box<Annotated>>,
 }
 
 /// A port of a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Port {
+pub(super) struct ServicePort {
     pub(super) name: Box<str>,
     pub(super) port: u16,
     /// The port of every node that leads there; 0 is none.
@@ -134,7 +134,7 @@ fn balancers(root: &Mapping<'_>) -> Result<Box<[IpAddr]>, Fault> {
     all.iter().filter_map(|field| of(field).transpose()).collect()
 }
 
-fn ports(spec: &Mapping<'_>, has_node_ports: bool) -> Result<Box<[Port]>, Fault> {
+fn ports(spec: &Mapping<'_>, has_node_ports: bool) -> Result<Box<[ServicePort]>, Fault> {
     let Some(field) = spec.get("ports") else { return Ok(Box::default()) };
     let all = field.elements()?;
     if all.len() > PORTS_MAX {
@@ -155,7 +155,7 @@ fn ports(spec: &Mapping<'_>, has_node_ports: bool) -> Result<Box<[Port]>, Fault>
         let node_port = mapping
             .get("nodePort")
             .filter(|field| has_node_ports && field.value.as_u64() != Some(0));
-        Ok(Port {
+        Ok(ServicePort {
             name: name(&mapping)?,
             port,
             node_port: node_port.as_ref().map(number).transpose()?.unwrap_or(0),

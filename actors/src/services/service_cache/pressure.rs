@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{backends::Backends, table::Table};
+use super::{backends::Backends, table::FrontendTable};
 
 /// How much of a map may be in use before people are told, percent.
 const TOLD_AT: usize = 90;
@@ -11,7 +11,7 @@ const TOLD_AT: usize = 90;
 pub(super) type MapRows = BTreeMap<&'static str, usize>;
 
 /// Rows of the maps that fill up first.
-pub(super) fn rows(table: &Table, backends: &Backends) -> MapRows {
+pub(super) fn rows(table: &FrontendTable, backends: &Backends) -> MapRows {
     let weight = table.weight();
     let ([slots6, slots4], [ranges6, ranges4]) = (weight.slots, weight.ranges);
     [
@@ -29,7 +29,7 @@ pub(super) fn rows(table: &Table, backends: &Backends) -> MapRows {
 }
 
 /// Those, and rows of the maps that never have more than a frontend's map.
-pub(super) fn all_rows(table: &Table, backends: &Backends) -> MapRows {
+pub(super) fn all_rows(table: &FrontendTable, backends: &Backends) -> MapRows {
     let weight = table.weight();
     let ([frontends6, frontends4], [tables6, tables4]) = (weight.frontends, weight.tables);
     let mut all = rows(table, backends);

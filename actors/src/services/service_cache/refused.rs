@@ -9,12 +9,12 @@ use std::{
 
 use serde_json::Value;
 
-use super::reported::{Name, Speaker};
+use super::reported::{Name, SourceObject};
 use crate::{model::Frontend, ports::service_flags as flags};
 
 /// An object that is refused. What it said before stays.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Refused {
+pub struct RefusedServiceObject {
     /// Its kind and name, as far as it could be read.
     pub object: String,
     /// Path of the field.
@@ -56,14 +56,14 @@ fn mention(value: &Value, addresses: &mut BTreeSet<IpAddr>, ports: &mut BTreeSet
 }
 
 /// An object that is refused, and what is held for it.
-pub(super) type Refusal = (Refused, Option<Withheld>);
+pub(super) type RefusedWithHeld = (RefusedServiceObject, Option<Withheld>);
 
 /// All that is refused.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
-    of_files: BTreeMap<Rc<str>, Vec<Refusal>>,
+    of_files: BTreeMap<Rc<str>, Vec<RefusedWithHeld>>,
     /// Objects of the cluster.
-    objects: BTreeMap<Speaker, Refusal>,
+    objects: BTreeMap<SourceObject, RefusedWithHeld>,
     /// Files of which nothing can be read, and never could in this life.
     unreadable: BTreeSet<Rc<str>>,
     /// Something is held no more.
@@ -72,20 +72,20 @@ pub(super) struct Refusals {
 
 impl Refusals {
     /// All of them, with their sources.
-    pub(super) fn all(&self) -> impl Iterator<Item = (&Rc<str>, &Refused)> {
+    pub(super) fn all(&self) -> impl Iterator<Item = (&Rc<str>, &RefusedServiceObject)> {
         let files = self.of_files.iter();
         let files = files.flat_map(|(source, all)| all.iter().map(move |(one, _)| (source, one)));
         files.chain(self.objects.iter().map(|(speaker, (error, _))| (&speaker.0, error)))
     }
 
     /// An object of the cluster is refused. What is held for it stays so, whatever is wrong with it next.
-    pub(super) fn refuse(&mut self, speaker: Speaker, (error, held): Refusal) {
+    pub(super) fn refuse(&mut self, speaker: SourceObject, (error, held): RefusedWithHeld) {
         let before = self.objects.remove(&speaker).and_then(|(_, held)| held);
         self.objects.insert(speaker, (error, held.or(before)));
     }
 
     /// An object of the cluster is understood, or gone; the service whose members were held for it.
-    pub(super) fn accept(&mut self, speaker: &Speaker) -> Option<Name> {
+    pub(super) fn accept(&mut self, speaker: &SourceObject) -> Option<Name> {
         let (_, held) = self.objects.remove(speaker)?;
         self.let_go |= held.is_some();
         members(held.as_ref()).cloned()
@@ -95,8 +95,8 @@ impl Refusals {
     pub(super) fn refuse_of_file(
         &mut self,
         source: &Rc<str>,
-        all: Vec<Refusal>,
-    ) -> (Vec<Refused>, BTreeSet<Name>) {
+        all: Vec<RefusedWithHeld>,
+    ) -> (Vec<RefusedServiceObject>, BTreeSet<Name>) {
         let before = self.of_files.remove(source).unwrap_or_default();
         self.let_go |= self.unreadable.remove(source);
         self.let_go |= before.iter().any(|(_, held)| held.is_some());

@@ -6,12 +6,12 @@ use std::{
     sync::Arc,
 };
 
-use super::{messages::RemoteChange, refused::Refused, reported::Name};
+use super::{messages::RemoteChange, refused::RefusedServiceObject, reported::Name};
 use crate::services::service_cache::RemoteService;
 
 /// Services of other clusters.
 #[derive(Debug, Default)]
-pub(super) struct Remote {
+pub(super) struct RemoteServices {
     services: BTreeMap<Name, BTreeMap<Arc<str>, RemoteService>>,
     /// Why what clusters write of services cannot be read.
     unreadable: BTreeMap<(Name, Arc<str>), String>,
@@ -19,7 +19,7 @@ pub(super) struct Remote {
     clusters: Option<BTreeMap<Arc<str>, bool>>,
 }
 
-impl Remote {
+impl RemoteServices {
     /// What they say of a service, by the names of the clusters.
     pub(super) fn of(&self, name: &str) -> impl Iterator<Item = &RemoteService> + Clone {
         self.services.get(name).into_iter().flat_map(BTreeMap::values)
@@ -33,9 +33,9 @@ impl Remote {
     }
 
     /// What cannot be read, with the clusters.
-    pub(super) fn refused(&self) -> impl Iterator<Item = (String, Refused)> {
+    pub(super) fn refused(&self) -> impl Iterator<Item = (String, RefusedServiceObject)> {
         self.unreadable.iter().map(|((name, cluster), problem)| {
-            let refused = Refused {
+            let refused = RefusedServiceObject {
                 object: format!("Service {name}"),
                 path: format!("services/v1/{cluster}/{name}"),
                 problem: problem.clone(),

@@ -11,9 +11,9 @@ use serde_json::Value;
 use super::{
     dense::Dense,
     host_port,
-    ingress::{self, Entry},
+    ingress::{self, IngressBackend},
     object::{self, Spec},
-    refused::{Refusal, Refusals, Refused, Withheld},
+    refused::{Refusals, RefusedServiceObject, RefusedWithHeld, Withheld},
     slice::{self, Slice},
 };
 use crate::{
@@ -29,7 +29,7 @@ pub(super) type Name = Rc<str>;
 
 /// An object that says something of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum ServiceObjectKind {
     Service,
     EndpointSlice,
     Endpoints,
@@ -37,7 +37,7 @@ pub(super) enum Kind {
     Pod,
 }
 
-impl Kind {
+impl ServiceObjectKind {
     const ALL: [(Self, &str, &[&str]); 5] = [
         (Self::Service, "Service", &["v1"]),
         (
@@ -60,28 +60,28 @@ impl Kind {
 }
 
 /// An object: of which source it is, its kind, and its name as `namespace/name`.
-pub(super) type Speaker = (Rc<str>, Kind, Rc<str>);
+pub(super) type SourceObject = (Rc<str>, ServiceObjectKind, Rc<str>);
 
 /// The service that an object is of unless it names another.
-fn own_service((_, kind, name): &Speaker) -> Name {
+fn own_service((_, kind, name): &SourceObject) -> Name {
     match kind {
-        Kind::Pod => host_port::service_of(name).into(),
+        ServiceObjectKind::Pod => host_port::service_of(name).into(),
         _ => Rc::clone(name),
     }
 }
 
 /// What is said of a service.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(super) struct ServiceReports {
     /// What it is, by the source that says it; the first counts.
     specs: Vec<(Rc<str>, Box<Spec>)>,
     /// Who serves it, by the object that lists them.
-    slices: Vec<(Speaker, Slice)>,
+    slices: Vec<(SourceObject, Slice)>,
     /// Which of its ports Ingresses lead to, by the Ingress.
-    entries: Vec<(Speaker, Entry)>,
+    entries: Vec<(SourceObject, IngressBackend)>,
 }
 
-impl Said {
+impl ServiceReports {
     /// What it is.
     pub(super) fn spec(&self) -> Option<&Spec> {
         self.specs.first().map(|(_, spec)| &**spec)
@@ -105,12 +105,12 @@ impl Said {
     }
 
     /// Which of its ports Ingresses lead to, with their names.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (&Rc<str>, &Entry)> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&Rc<str>, &IngressBackend)> {
         self.entries.iter().map(|((_, _, name), entry)| (name, entry))
     }
 
     /// Whether it is another thing by this.
-    fn define(&mut self, (source, ..): &Speaker, spec: Option<Box<Spec>>) -> bool {
+    fn define(&mut self, (source, ..): &SourceObject, spec: Option<Box<Spec>>) -> bool {
         let at = self.specs.iter().position(|(of, _)| of == source);
         let before = at.map(|at| self.specs.remove(at).1);
         let changed = before != spec;
@@ -123,7 +123,7 @@ impl Said {
     }
 
     /// Whether others serve it by this.
-    fn list(&mut self, speaker: &Speaker, slices: Vec<Slice>) -> bool {
+    fn list(&mut self, speaker: &SourceObject, slices: Vec<Slice>) -> bool {
         let old: Vec<_> = self.slices.extract_if(.., |(it, _)| it == speaker).collect();
         let changed = !old.iter().map(|(_, slice)| slice).eq(&slices);
         self.slices.reserve_exact(slices.len());
@@ -133,7 +133,7 @@ impl Said {
     }
 
     /// Whether an Ingress leads elsewhere by this.
-    fn lead(&mut self, speaker: &Speaker, entry: Option<Entry>) -> bool {
+    fn lead(&mut self, speaker: &SourceObject, entry: Option<IngressBackend>) -> bool {
         let at = self.entries.iter().position(|(it, _)| it == speaker);
         let before = at.map(|at| self.entries.remove(at).1);
         let changed = before != entry;
@@ -143,8 +143,10 @@ impl Said {
     }
 
     /// Whether an object says any of it.
-    fn has(&self, speaker: &Speaker) -> bool {
-        self.specs.iter().any(|(source, _)| speaker.1 == Kind::Service && *source == speaker.0)
+    fn has(&self, speaker: &SourceObject) -> bool {
+        self.specs
+            .iter()
+            .any(|(source, _)| speaker.1 == ServiceObjectKind::Service && *source == speaker.0)
             || self.slices.iter().any(|(it, _)| it == speaker)
             || self.entries.iter().any(|(it, _)| it == speaker)
     }
@@ -157,19 +159,19 @@ impl Said {
 /// All that is said.
 #[derive(Debug, Default)]
 pub(super) struct ReportedServices {
-    services: Dense<Name, Said>,
+    services: Dense<Name, ServiceReports>,
     /// Of which service an object speaks, if not of that of its own name.
-    speakers: BTreeMap<Speaker, Name>,
+    speakers: BTreeMap<SourceObject, Name>,
     /// What each file says.
-    files: BTreeMap<Rc<str>, Vec<Speaker>>,
+    files: BTreeMap<Rc<str>, Vec<SourceObject>>,
     refusals: Refusals,
 }
 
 /// What an object says.
-enum Speech {
+enum ObjectReport {
     Service(Box<Spec>),
     Slices(Name, Vec<Slice>),
-    Entry(Name, Entry),
+    Entry(Name, IngressBackend),
     /// What is served, and who serves.
     Both(Box<Spec>, Slice),
     /// Nothing of any service.
@@ -183,7 +185,7 @@ impl ReportedServices {
     }
 
     /// What is said of a service.
-    pub(super) fn said(&self, name: &str) -> Option<&Said> {
+    pub(super) fn said(&self, name: &str) -> Option<&ServiceReports> {
         self.services.get(name)
     }
 
@@ -194,7 +196,7 @@ impl ReportedServices {
 
     /// Services that slices say an address serves, in whatever state.
     pub(super) fn listing(&self, address: &IpAddr) -> impl Iterator<Item = &Name> {
-        let is_listed = move |said: &Said| {
+        let is_listed = move |said: &ServiceReports| {
             said.slices().any(|slice| slice.members.iter().any(|it| it.address == *address))
         };
         self.services.iter().filter(move |(_, said)| is_listed(said)).map(|(name, _)| name)
@@ -219,22 +221,25 @@ impl ReportedServices {
 
     /// What an earlier run left that is held for an object that is refused, unless this life knows what it
     /// was before.
-    fn held(&self, speaker: Option<&Speaker>, object: &Value) -> Option<Withheld> {
-        let kind = speaker.map_or(Kind::Service, |(_, kind, _)| *kind);
+    fn held(&self, speaker: Option<&SourceObject>, object: &Value) -> Option<Withheld> {
+        let kind = speaker.map_or(ServiceObjectKind::Service, |(_, kind, _)| *kind);
         if speaker.is_some_and(|speaker| self.has_said(speaker)) {
             return None;
         }
         match (kind, speaker) {
-            (Kind::EndpointSlice | Kind::Endpoints, Some(speaker)) => {
+            (ServiceObjectKind::EndpointSlice | ServiceObjectKind::Endpoints, Some(speaker)) => {
                 members_of(speaker, object).map(Withheld::Members)
             }
-            (Kind::EndpointSlice | Kind::Endpoints, None) => None,
-            (Kind::Service | Kind::Ingress | Kind::Pod, _) => Some(Withheld::mentioned(object)),
+            (ServiceObjectKind::EndpointSlice | ServiceObjectKind::Endpoints, None) => None,
+            (
+                ServiceObjectKind::Service | ServiceObjectKind::Ingress | ServiceObjectKind::Pod,
+                _,
+            ) => Some(Withheld::mentioned(object)),
         }
     }
 
     /// Whether an object says something of a service.
-    fn has_said(&self, speaker: &Speaker) -> bool {
+    fn has_said(&self, speaker: &SourceObject) -> bool {
         let name = self.speakers.get(speaker).cloned().unwrap_or_else(|| own_service(speaker));
         self.services.get(&name).is_some_and(|said| said.has(speaker))
     }
@@ -256,14 +261,14 @@ impl ReportedServices {
             }
             Err((speaker, error)) => {
                 let held = self.held(speaker.as_ref(), value);
-                let Refused { object, path, problem, remedy } = &error;
+                let RefusedServiceObject { object, path, problem, remedy } = &error;
                 tracing::error!(
                     object,
                     path,
                     "refused, what it was before stays: {problem}; {remedy}"
                 );
-                let speaker =
-                    speaker.unwrap_or_else(|| (cluster.clone(), Kind::Service, full(key)));
+                let speaker = speaker
+                    .unwrap_or_else(|| (cluster.clone(), ServiceObjectKind::Service, full(key)));
                 self.refusals.refuse(speaker, (error, held));
             }
         }
@@ -277,18 +282,18 @@ impl ReportedServices {
         key: &ObjectKey,
         changed: &mut BTreeSet<Name>,
     ) {
-        let kinds: &[Kind] = match resource {
-            "services" => &[Kind::Service],
-            "ingresses" => &[Kind::Ingress],
-            "pods" => &[Kind::Pod],
+        let kinds: &[ServiceObjectKind] = match resource {
+            "services" => &[ServiceObjectKind::Service],
+            "ingresses" => &[ServiceObjectKind::Ingress],
+            "pods" => &[ServiceObjectKind::Pod],
             "namespaces" => &[],
             // The server may have been asked in an older way when it told them.
-            _ => &[Kind::EndpointSlice, Kind::Endpoints],
+            _ => &[ServiceObjectKind::EndpointSlice, ServiceObjectKind::Endpoints],
         };
         for &kind in kinds {
             let speaker = (Rc::clone(cluster), kind, full(key));
             changed.extend(self.refusals.accept(&speaker));
-            self.say(&speaker, Speech::Nothing, changed);
+            self.say(&speaker, ObjectReport::Nothing, changed);
         }
     }
 
@@ -304,7 +309,8 @@ impl ReportedServices {
             return;
         };
         let mut old = self.files.remove(&source).unwrap_or_default();
-        let (mut now, mut refused, mut nameless) = (Vec::new(), Vec::<Refusal>::new(), false);
+        let (mut now, mut refused, mut nameless) =
+            (Vec::new(), Vec::<RefusedWithHeld>::new(), false);
         for document in &documents {
             let Some(read) = read(&source, document, node) else { continue };
             match read {
@@ -328,9 +334,9 @@ impl ReportedServices {
             // It may be any of those that are not named any more.
             now.append(&mut old);
         }
-        old.iter().for_each(|speaker| self.say(speaker, Speech::Nothing, changed));
+        old.iter().for_each(|speaker| self.say(speaker, ObjectReport::Nothing, changed));
         let (new, mut freed) = self.refusals.refuse_of_file(&source, refused);
-        for Refused { object, path, problem, remedy } in new {
+        for RefusedServiceObject { object, path, problem, remedy } in new {
             tracing::error!(%source, object, path, "refused, what it was before stays: {problem}; {remedy}");
         }
         changed.append(&mut freed);
@@ -341,24 +347,24 @@ impl ReportedServices {
     }
 
     /// An object says this in place of what it said.
-    fn say(&mut self, speaker: &Speaker, speech: Speech, changed: &mut BTreeSet<Name>) {
+    fn say(&mut self, speaker: &SourceObject, speech: ObjectReport, changed: &mut BTreeSet<Name>) {
         let own = own_service(speaker);
         let before = match speaker.1 {
-            Kind::Service | Kind::Pod => own.clone(),
+            ServiceObjectKind::Service | ServiceObjectKind::Pod => own.clone(),
             _ => self.speakers.get(speaker).cloned().unwrap_or_else(|| own.clone()),
         };
         let name = match &speech {
-            Speech::Service(_) | Speech::Both(..) => own.clone(),
-            Speech::Slices(name, _) | Speech::Entry(name, _) => Rc::clone(name),
-            Speech::Nothing => before.clone(),
+            ObjectReport::Service(_) | ObjectReport::Both(..) => own.clone(),
+            ObjectReport::Slices(name, _) | ObjectReport::Entry(name, _) => Rc::clone(name),
+            ObjectReport::Nothing => before.clone(),
         };
-        if before != name && self.replace(&before, speaker, Speech::Nothing) {
+        if before != name && self.replace(&before, speaker, ObjectReport::Nothing) {
             changed.insert(before);
         }
         let says_nothing = match &speech {
-            Speech::Slices(_, slices) => slices.is_empty(),
-            Speech::Nothing => true,
-            Speech::Service(_) | Speech::Entry(..) | Speech::Both(..) => false,
+            ObjectReport::Slices(_, slices) => slices.is_empty(),
+            ObjectReport::Nothing => true,
+            ObjectReport::Service(_) | ObjectReport::Entry(..) | ObjectReport::Both(..) => false,
         };
         match says_nothing || name == own {
             true => drop(self.speakers.remove(speaker)),
@@ -370,20 +376,22 @@ impl ReportedServices {
     }
 
     /// Whether that is anything new.
-    fn replace(&mut self, name: &Name, speaker: &Speaker, speech: Speech) -> bool {
+    fn replace(&mut self, name: &Name, speaker: &SourceObject, speech: ObjectReport) -> bool {
         let said = self.services.entry(Rc::clone(name)).or_default();
         let (spec, slices, entry) = match speech {
-            Speech::Service(spec) => (Some(spec), Vec::new(), None),
-            Speech::Slices(_, slices) => (None, slices, None),
-            Speech::Entry(_, entry) => (None, Vec::new(), Some(entry)),
-            Speech::Both(spec, slice) => (Some(spec), vec![slice], None),
-            Speech::Nothing => (None, Vec::new(), None),
+            ObjectReport::Service(spec) => (Some(spec), Vec::new(), None),
+            ObjectReport::Slices(_, slices) => (None, slices, None),
+            ObjectReport::Entry(_, entry) => (None, Vec::new(), Some(entry)),
+            ObjectReport::Both(spec, slice) => (Some(spec), vec![slice], None),
+            ObjectReport::Nothing => (None, Vec::new(), None),
         };
         let changed = match speaker.1 {
-            Kind::Service => said.define(speaker, spec),
-            Kind::Ingress => said.lead(speaker, entry),
-            Kind::EndpointSlice | Kind::Endpoints => said.list(speaker, slices),
-            Kind::Pod => said.define(speaker, spec) | said.list(speaker, slices),
+            ServiceObjectKind::Service => said.define(speaker, spec),
+            ServiceObjectKind::Ingress => said.lead(speaker, entry),
+            ServiceObjectKind::EndpointSlice | ServiceObjectKind::Endpoints => {
+                said.list(speaker, slices)
+            }
+            ServiceObjectKind::Pod => said.define(speaker, spec) | said.list(speaker, slices),
         };
         if said.is_nothing() {
             self.services.remove(name);
@@ -397,8 +405,8 @@ fn full(key: &ObjectKey) -> Rc<str> {
 }
 
 /// The service that a slice serves which cannot be read, if that much can be.
-fn members_of((_, kind, own): &Speaker, object: &Value) -> Option<Name> {
-    if *kind == Kind::Endpoints {
+fn members_of((_, kind, own): &SourceObject, object: &Value) -> Option<Name> {
+    if *kind == ServiceObjectKind::Endpoints {
         return Some(Rc::clone(own));
     }
     let owner = slice::owner(&Field::root(object).any_mapping().ok()?).ok()?;
@@ -406,8 +414,8 @@ fn members_of((_, kind, own): &Speaker, object: &Value) -> Option<Name> {
     Some(format!("{namespace}/{owner}").into())
 }
 
-fn twice(speaker: &Speaker) -> Refused {
-    Refused {
+fn twice(speaker: &SourceObject) -> RefusedServiceObject {
+    RefusedServiceObject {
         object: format!("{} {}", speaker.1.name(), speaker.2),
         path: "metadata.name".to_owned(),
         problem: "the same source has it twice".to_owned(),
@@ -415,23 +423,25 @@ fn twice(speaker: &Speaker) -> Refused {
     }
 }
 
-type Read = Result<(Speaker, Speech), (Option<Speaker>, Refused)>;
+type ObjectReadResult =
+    Result<(SourceObject, ObjectReport), (Option<SourceObject>, RefusedServiceObject)>;
 
 /// Reads a document; `None` if it is of a kind that is not looked at.
-fn read(source: &Rc<str>, document: &Value, node: &str) -> Option<Read> {
+fn read(source: &Rc<str>, document: &Value, node: &str) -> Option<ObjectReadResult> {
     let kind = document.get("kind").and_then(Value::as_str)?;
-    let (kind, _, versions) = Kind::ALL.into_iter().find(|(_, name, _)| *name == kind)?;
+    let (kind, _, versions) =
+        ServiceObjectKind::ALL.into_iter().find(|(_, name, _)| *name == kind)?;
     let root = Field::root(document);
-    let refuse = |speaker: Option<Speaker>, Fault { path, problem, remedy }: Fault| {
+    let refuse = |speaker: Option<SourceObject>, Fault { path, problem, remedy }: Fault| {
         let name = speaker.as_ref().map(|speaker| format!(" {}", speaker.2)).unwrap_or_default();
         let object = format!("{}{name}", kind.name());
-        (speaker, Refused { object, path, problem, remedy })
+        (speaker, RefusedServiceObject { object, path, problem, remedy })
     };
     let (namespace, name) = match full_name(&root) {
         Ok(name) => name,
         Err(fault) => return Some(Err(refuse(None, fault))),
     };
-    let speaker: Speaker = (Rc::clone(source), kind, format!("{namespace}/{name}").into());
+    let speaker: SourceObject = (Rc::clone(source), kind, format!("{namespace}/{name}").into());
     let speech = root.any_mapping().and_then(|root| {
         let version = root.need("apiVersion")?;
         if !versions.contains(&version.text()?) {
@@ -447,29 +457,33 @@ fn read(source: &Rc<str>, document: &Value, node: &str) -> Option<Read> {
 }
 
 fn speech(
-    kind: Kind,
+    kind: ServiceObjectKind,
     root: &Mapping<'_>,
     namespace: &str,
     own: &str,
     node: &str,
-) -> Result<Speech, Fault> {
+) -> Result<ObjectReport, Fault> {
     Ok(match kind {
-        Kind::Service => match object::service(root)? {
-            None => Speech::Nothing,
-            Some(spec) => Speech::Service(Box::new(spec)),
+        ServiceObjectKind::Service => match object::service(root)? {
+            None => ObjectReport::Nothing,
+            Some(spec) => ObjectReport::Service(Box::new(spec)),
         },
-        Kind::EndpointSlice => {
+        ServiceObjectKind::EndpointSlice => {
             let name = format!("{namespace}/{}", slice::owner(root)?);
-            Speech::Slices(name.into(), vec![slice::slice(root, node)?])
+            ObjectReport::Slices(name.into(), vec![slice::slice(root, node)?])
         }
-        Kind::Endpoints => Speech::Slices(own.into(), slice::endpoints(root, node)?),
-        Kind::Ingress => match ingress::ingress(root)? {
-            None => Speech::Nothing,
-            Some((service, entry)) => Speech::Entry(format!("{namespace}/{service}").into(), entry),
+        ServiceObjectKind::Endpoints => {
+            ObjectReport::Slices(own.into(), slice::endpoints(root, node)?)
+        }
+        ServiceObjectKind::Ingress => match ingress::ingress(root)? {
+            None => ObjectReport::Nothing,
+            Some((service, entry)) => {
+                ObjectReport::Entry(format!("{namespace}/{service}").into(), entry)
+            }
         },
-        Kind::Pod => match host_port::pod(root, node)? {
-            None => Speech::Nothing,
-            Some((spec, slice)) => Speech::Both(Box::new(spec), slice),
+        ServiceObjectKind::Pod => match host_port::pod(root, node)? {
+            None => ObjectReport::Nothing,
+            Some((spec, slice)) => ObjectReport::Both(Box::new(spec), slice),
         },
     })
 }

@@ -100,7 +100,7 @@ impl Shape {
 
 /// What of a frontend the kernel may have.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum InKernel {
+pub(super) enum RealisedShape {
     /// Just what is desired.
     Same,
     /// Nothing.
@@ -138,7 +138,7 @@ impl Traces {
 
 /// Rows to be written and removed, of many frontends.
 #[derive(Debug, Default)]
-pub(super) struct Rows {
+pub(super) struct FrontendRows {
     pub(super) reverse: Vec<(ServiceId, std::net::SocketAddr)>,
     pub(super) members: Vec<(MemberKey, BackendState)>,
     pub(super) matches: Vec<(BackendId, ServiceId)>,
@@ -155,7 +155,7 @@ pub(super) struct Rows {
     pub(super) gone_reverse: Vec<(ServiceId, bool)>,
 }
 
-impl Rows {
+impl FrontendRows {
     /// Whether a backend serves some service no more that it served.
     pub(super) fn ends_some(&self) -> bool {
         let rests = |(_, state): &(MemberKey, BackendState)| *state == BackendState::Maintenance;
@@ -167,15 +167,15 @@ impl Rows {
         &mut self,
         frontend: Frontend,
         id: ServiceId,
-        kernel: &InKernel,
+        kernel: &RealisedShape,
         desired: Option<&Shape>,
     ) {
         let nothing = Shape::default();
         let (before, unsure) = match kernel {
-            InKernel::Same => return,
-            InKernel::Nothing => (None, None),
-            InKernel::Shape(shape) => (Some(&**shape), None),
-            InKernel::Unsure(traces) => (None, Some(&**traces)),
+            RealisedShape::Same => return,
+            RealisedShape::Nothing => (None, None),
+            RealisedShape::Shape(shape) => (Some(&**shape), None),
+            RealisedShape::Unsure(traces) => (None, Some(&**traces)),
         };
         let mut there = Traces::default();
         there.add(before.unwrap_or(&nothing));

@@ -5,27 +5,27 @@ use std::collections::BTreeMap;
 use super::{
     BackendView, ServiceView,
     backends::Backends,
-    table::{Line, Table},
+    table::{FrontendEntry, FrontendTable},
 };
 use crate::{model::Frontend, ports::BackendState};
 
 /// All frontends.
-pub(super) fn services(table: &Table, backends: &Backends) -> Vec<ServiceView> {
+pub(super) fn services(table: &FrontendTable, backends: &Backends) -> Vec<ServiceView> {
     let places: BTreeMap<_, _> = backends.iter().map(|(at, id, state)| (id, (at, state))).collect();
-    let view = |(frontend, line): (&Frontend, &Line)| {
-        let shape = line.desired()?;
+    let view = |(frontend, entry): (&Frontend, &FrontendEntry)| {
+        let shape = entry.desired()?;
         let backends = shape.backends.iter().map(|id| match places.get(id) {
             Some((at, state)) => (*id, Some(*at), *state),
             None => (*id, None, BackendState::Active),
         });
         Some(ServiceView {
-            id: line.id,
+            id: entry.id,
             frontend: *frontend,
-            service: line.owner.as_ref().map(ToString::to_string),
+            service: entry.owner.as_ref().map(ToString::to_string),
             flags: shape.flags,
             affinity: shape.word & 0xff_ffff,
             backends: backends.collect(),
-            realised: line.is_realised(),
+            realised: entry.is_realised(),
         })
     };
     table.iter().filter_map(view).collect()

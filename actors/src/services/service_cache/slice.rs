@@ -33,7 +33,7 @@ pub(super) struct SlicePort {
 
 /// How somebody who is listed serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Serving {
+pub(super) enum EndpointCondition {
     /// Whoever comes.
     Ready,
     /// It ends, and serves still.
@@ -48,7 +48,7 @@ pub(super) enum Serving {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Member {
     pub(super) address: IpAddr,
-    pub(super) serving: Serving,
+    pub(super) serving: EndpointCondition,
     /// It is on this node.
     pub(super) local: bool,
     /// Clients of which zones are to use it; nobody says so if there is none.
@@ -137,19 +137,19 @@ fn port(field: &Field<'_>) -> Result<Option<SlicePort>, Fault> {
 }
 
 /// How an endpoint serves. What is not said counts as ready.
-fn serving(endpoint: &Mapping<'_>) -> Result<Serving, Fault> {
-    let Some(conditions) = endpoint.get("conditions") else { return Ok(Serving::Ready) };
+fn serving(endpoint: &Mapping<'_>) -> Result<EndpointCondition, Fault> {
+    let Some(conditions) = endpoint.get("conditions") else { return Ok(EndpointCondition::Ready) };
     let conditions = conditions.any_mapping()?;
     let is = |name| conditions.get(name).map(|field| field.truth()).transpose();
     let ready = is("ready")?.unwrap_or(true);
     let terminating = is("terminating")?.unwrap_or(false);
     let serves = is("serving")?.unwrap_or(ready);
     Ok(match (ready, terminating, serves) {
-        (true, ..) => Serving::Ready,
-        (false, true, true) => Serving::Ending,
-        (false, true, false) => Serving::Leaving,
-        (false, false, _) if mutated(Mutant::UnreadyServe) => Serving::Ready,
-        (false, false, _) => Serving::Unready,
+        (true, ..) => EndpointCondition::Ready,
+        (false, true, true) => EndpointCondition::Ending,
+        (false, true, false) => EndpointCondition::Leaving,
+        (false, false, _) if mutated(Mutant::UnreadyServe) => EndpointCondition::Ready,
+        (false, false, _) => EndpointCondition::Unready,
     })
 }
 
@@ -170,7 +170,7 @@ pub(super) fn endpoints(root: &Mapping<'_>, node: &str) -> Result<Vec<Slice>, Fa
         let member = |field: &Field<'_>| {
             let listed = field.any_mapping()?;
             let at = listed.get("nodeName").map(|field| field.text()).transpose()?;
-            let (address, serving) = (listed.need("ip")?.address()?, Serving::Ready);
+            let (address, serving) = (listed.need("ip")?.address()?, EndpointCondition::Ready);
             Ok(Member { address, serving, local: at == Some(node), zones: None, here: None })
         };
         let members = subset.list("addresses")?.unwrap_or_default();

@@ -22,7 +22,7 @@ mod wildcards;
 use std::collections::BTreeMap;
 
 pub(super) use self::wildcards::Seen as SeenWildcards;
-use self::{backends::Suspects, table::Strangers};
+use self::{backends::Suspects, table::ForeignServiceRows};
 use super::{
     Services, ServicesMsg, actor::ServiceCacheState, answers::ServicesAnswer, shape::Traces,
 };
@@ -30,7 +30,7 @@ use crate::{
     host::{AskError, Cx, Reply},
     model::{
         BackendId, Frontend, L4Address, ServiceId,
-        drift::{Drift, Found, Kind, PAGE_PATIENCE},
+        drift::{DriftByMap, DriftKind, DriftReply, PAGE_PATIENCE},
     },
     mutants::{Mutant, mutated},
     ports::{
@@ -42,26 +42,23 @@ use crate::{
 /// Tables of Maglev that are compared at a time: each is as long as many rows.
 const TABLES_AT_ONCE: usize = 32;
 
-/// Who wants to hear what was found.
-pub(super) type DriftReply = Reply<Vec<Drift>>;
-
 /// A sweep under way.
 #[derive(Default)]
-pub(super) struct Sweep {
-    stage: Stage,
+pub(super) struct ServiceSweep {
+    stage: SweepStage,
     /// Whose each number is, sorted.
     index: Vec<(ServiceId, Frontend)>,
-    found: Found,
+    found: DriftByMap,
     /// Frontends of which a row is not as it is to be, with what else may be there.
     doubts: BTreeMap<Frontend, Traces>,
-    strangers: Strangers,
+    strangers: ForeignServiceRows,
     suspects: Suspects,
     /// Keys that nobody writes.
     strange: BTreeMap<RowMap, Vec<Box<[u8]>>>,
     subscribers: Vec<DriftReply>,
 }
 
-impl Sweep {
+impl ServiceSweep {
     /// Whose a number is.
     fn whose(&self, id: ServiceId) -> Option<Frontend> {
         let at = self.index.binary_search_by_key(&id, |(id, _)| *id).ok()?;
@@ -69,7 +66,7 @@ impl Sweep {
     }
 
     /// A frontend has another row than it is to have, or none.
-    fn doubt(&mut self, map: RowMap, frontend: Frontend, kind: Kind) -> &mut Traces {
+    fn doubt(&mut self, map: RowMap, frontend: Frontend, kind: DriftKind) -> &mut Traces {
         self.found.note(map.name(), kind, frontend);
         self.doubts.entry(frontend).or_default()
     }
@@ -77,14 +74,14 @@ impl Sweep {
 
 /// What the kernel was asked for last.
 #[derive(Debug, PartialEq, Eq)]
-enum Stage {
+enum SweepStage {
     /// Rows of one of [`RowMap::SERVICES`], from that place on.
     Rows { at: usize, from: Option<RowPlace> },
     /// Tables of Maglev of frontends behind that one, with where backends are.
     Tables { after: Option<Frontend>, places: BTreeMap<BackendId, L4Address> },
 }
 
-impl Default for Stage {
+impl Default for SweepStage {
     fn default() -> Self {
         Self::Rows { at: 0, from: None }
     }
@@ -92,7 +89,7 @@ impl Default for Stage {
 
 /// How a stage ended.
 #[derive(Debug)]
-enum End {
+enum SweepStageOutcome {
     /// There are more rows of that map, from that place on.
     More(RowPlace),
     /// Tables up to that frontend's were compared.
@@ -105,28 +102,30 @@ enum End {
 
 /// What comes next.
 #[derive(Debug, PartialEq, Eq)]
-enum Next {
-    Enter(Stage),
+enum NextSweepStage {
+    Enter(SweepStage),
     /// All was compared.
     Finish,
     /// The sweep is given up, for that reason.
     GiveUp(String),
 }
 
-impl Stage {
+impl SweepStage {
     /// Says what comes behind a stage that ended so: nobody else does.
-    fn next(self, end: End) -> Next {
-        Next::Enter(match (self, end) {
-            (_, End::Refused(why)) => return Next::GiveUp(why),
-            (Self::Rows { at, .. }, End::More(from)) => Self::Rows { at, from: Some(from) },
+    fn next(self, end: SweepStageOutcome) -> NextSweepStage {
+        NextSweepStage::Enter(match (self, end) {
+            (_, SweepStageOutcome::Refused(why)) => return NextSweepStage::GiveUp(why),
+            (Self::Rows { at, .. }, SweepStageOutcome::More(from)) => {
+                Self::Rows { at, from: Some(from) }
+            }
             (Self::Rows { at, .. }, _) if at + 1 < RowMap::SERVICES.len() => {
                 Self::Rows { at: at + 1, from: None }
             }
             (Self::Rows { .. }, _) => Self::Tables { after: None, places: BTreeMap::new() },
-            (Self::Tables { places, .. }, End::Compared(last)) => {
+            (Self::Tables { places, .. }, SweepStageOutcome::Compared(last)) => {
                 Self::Tables { after: Some(last), places }
             }
-            (Self::Tables { .. }, _) => return Next::Finish,
+            (Self::Tables { .. }, _) => return NextSweepStage::Finish,
         })
     }
 }
@@ -146,7 +145,7 @@ impl Services {
             return self.subscribers.extend(subscriber);
         }
         let (index, subscribers) = (self.state.begin_sweep(), subscriber.into_iter().collect());
-        self.sweep = Some(Sweep { index, subscribers, ..Sweep::default() });
+        self.sweep = Some(ServiceSweep { index, subscribers, ..ServiceSweep::default() });
         self.ask_stage(cx);
     }
 
@@ -154,15 +153,15 @@ impl Services {
     fn ask_stage(&mut self, cx: &mut Cx<'_, Self>) {
         let Some(sweep) = &mut self.sweep else { return };
         match &mut sweep.stage {
-            Stage::Rows { at, from } => {
+            SweepStage::Rows { at, from } => {
                 let (map, from) = (RowMap::SERVICES[*at], from.clone());
                 let reply = cx.expect("kernel", PAGE_PATIENCE, map.name(), ServicesAnswer::Page);
                 let read = KernelOp::ReadRows { map, from };
                 self.kernel.submit(KernelJob::new(vec![read]), reply);
             }
-            Stage::Tables { after, places } => {
+            SweepStage::Tables { after, places } => {
                 let Some((last, tables)) = self.state.tables_after(*after, places) else {
-                    return self.end_stage(End::Whole, cx);
+                    return self.end_stage(SweepStageOutcome::Whole, cx);
                 };
                 let why = "tables of Maglev to be compared";
                 let reply = cx.expect("kernel", PAGE_PATIENCE, why, move |done| {
@@ -173,15 +172,15 @@ impl Services {
         }
     }
 
-    fn end_stage(&mut self, end: End, cx: &mut Cx<'_, Self>) {
+    fn end_stage(&mut self, end: SweepStageOutcome, cx: &mut Cx<'_, Self>) {
         let Some(sweep) = &mut self.sweep else { return };
         match std::mem::take(&mut sweep.stage).next(end) {
-            Next::Enter(stage) => {
+            NextSweepStage::Enter(stage) => {
                 sweep.stage = stage;
                 self.ask_stage(cx);
             }
-            Next::Finish => self.end_sweep(cx),
-            Next::GiveUp(error) => {
+            NextSweepStage::Finish => self.end_sweep(cx),
+            NextSweepStage::GiveUp(error) => {
                 tracing::warn!(error, "the maps of services were not compared");
                 self.sweep = None;
             }
@@ -191,15 +190,15 @@ impl Services {
     pub(super) fn page(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
         let end = match KernelDone::rows(done) {
             Ok(page) => self.take_page(page),
-            Err(error) => End::Refused(error),
+            Err(error) => SweepStageOutcome::Refused(error),
         };
         self.end_stage(end, cx);
     }
 
-    fn take_page(&mut self, RowPage { rows, strange, next }: RowPage) -> End {
+    fn take_page(&mut self, RowPage { rows, strange, next }: RowPage) -> SweepStageOutcome {
         let is_writing = self.is_writing();
-        let Some(sweep) = &mut self.sweep else { return End::Whole };
-        let Stage::Rows { at, .. } = sweep.stage else { return End::Whole };
+        let Some(sweep) = &mut self.sweep else { return SweepStageOutcome::Whole };
+        let SweepStage::Rows { at, .. } = sweep.stage else { return SweepStageOutcome::Whole };
         let map = RowMap::SERVICES[at];
         if !strange.is_empty() {
             sweep.strange.entry(map).or_default().extend(strange);
@@ -210,10 +209,10 @@ impl Services {
             rows => self.state.see(map, rows, sweep),
         }
         if let Some(from) = next {
-            return End::More(from);
+            return SweepStageOutcome::More(from);
         }
         self.state.end_map(map, sweep);
-        End::Whole
+        SweepStageOutcome::Whole
     }
 
     pub(super) fn tables(
@@ -229,9 +228,9 @@ impl Services {
         let end = match differing {
             Ok(differing) => {
                 self.take_tables(differing);
-                End::Compared(last)
+                SweepStageOutcome::Compared(last)
             }
-            Err(error) => End::Refused(error),
+            Err(error) => SweepStageOutcome::Refused(error),
         };
         self.end_stage(end, cx);
     }
@@ -245,7 +244,7 @@ impl Services {
             // One that is missing is known to be.
             let known = sweep.doubts.get(&frontend).is_some_and(|it| it.has_table);
             if !known && self.state.table.is_judged(&frontend) {
-                sweep.doubt(map, frontend, Kind::Changed);
+                sweep.doubt(map, frontend, DriftKind::Changed);
             }
         }
     }
@@ -257,7 +256,8 @@ impl Services {
         }
         self.state.end_sweep(&mut sweep);
         for (map, keys) in sweep.strange {
-            keys.iter().for_each(|_| sweep.found.note(map.name(), Kind::Foreign, "a strange key"));
+            keys.iter()
+                .for_each(|_| sweep.found.note(map.name(), DriftKind::Foreign, "a strange key"));
             let why = "strange rows to go";
             let reply = cx.expect("kernel", PAGE_PATIENCE, why, ServicesAnswer::Cleaned);
             let remove = KernelOp::DeleteStrange { map, keys };
@@ -303,14 +303,14 @@ impl ServiceCacheState {
     }
 
     /// Rows of a map.
-    fn see(&mut self, map: RowMap, rows: PageRows, sweep: &mut Sweep) {
+    fn see(&mut self, map: RowMap, rows: PageRows, sweep: &mut ServiceSweep) {
         match rows {
             // On a new node the row is empty: all numbers from 1 on are unused.
             PageRows::Unused(UnusedNumbers { backend, service })
                 if (backend.max(1), service.max(1))
                     != (self.unused.backend, self.unused.service) =>
             {
-                sweep.found.note(map.name(), Kind::Changed, "the numbers that none ever had");
+                sweep.found.note(map.name(), DriftKind::Changed, "the numbers that none ever had");
                 // Other than any that may be desired: it is written with the next batch.
                 self.unused = UnusedNumbers::default();
             }
@@ -333,7 +333,7 @@ impl ServiceCacheState {
     }
 
     /// A map was read to its end.
-    fn end_map(&mut self, map: RowMap, sweep: &mut Sweep) {
+    fn end_map(&mut self, map: RowMap, sweep: &mut ServiceSweep) {
         match map {
             RowMap::Unused => {}
             RowMap::Backends4 | RowMap::Backends6 => {
@@ -345,7 +345,7 @@ impl ServiceCacheState {
     }
 
     /// What is not as it is to be is due.
-    fn end_sweep(&mut self, sweep: &mut Sweep) {
+    fn end_sweep(&mut self, sweep: &mut ServiceSweep) {
         for (frontend, traces) in std::mem::take(&mut sweep.doubts) {
             self.table.doubt(frontend, traces);
         }
@@ -361,26 +361,26 @@ mod tests {
 
     #[test]
     fn every_map_is_read_to_its_end_and_then_tables_are_compared() {
-        let mut stage = Stage::default();
+        let mut stage = SweepStage::default();
         for at in 0..RowMap::SERVICES.len() {
             let from: RowPlace = Box::new([7]);
-            let more = Stage::Rows { at, from: Some(from.clone()) };
-            assert_eq!(stage.next(End::More(from)), Next::Enter(more));
-            stage = match (Stage::Rows { at, from: None }).next(End::Whole) {
-                Next::Enter(stage) => stage,
+            let more = SweepStage::Rows { at, from: Some(from.clone()) };
+            assert_eq!(stage.next(SweepStageOutcome::More(from)), NextSweepStage::Enter(more));
+            stage = match (SweepStage::Rows { at, from: None }).next(SweepStageOutcome::Whole) {
+                NextSweepStage::Enter(stage) => stage,
                 other => panic!("behind map {at}: {other:?}"),
             };
         }
-        assert_eq!(stage, Stage::Tables { after: None, places: BTreeMap::new() });
-        assert_eq!(stage.next(End::Whole), Next::Finish);
+        assert_eq!(stage, SweepStage::Tables { after: None, places: BTreeMap::new() });
+        assert_eq!(stage.next(SweepStageOutcome::Whole), NextSweepStage::Finish);
     }
 
     #[test]
     fn a_refusal_ends_it_wherever_it_is() {
-        let tables = Stage::Tables { after: None, places: BTreeMap::new() };
-        for stage in [Stage::default(), tables] {
-            let next = stage.next(End::Refused("no".to_owned()));
-            assert_eq!(next, Next::GiveUp("no".to_owned()));
+        let tables = SweepStage::Tables { after: None, places: BTreeMap::new() };
+        for stage in [SweepStage::default(), tables] {
+            let next = stage.next(SweepStageOutcome::Refused("no".to_owned()));
+            assert_eq!(next, NextSweepStage::GiveUp("no".to_owned()));
         }
     }
 }

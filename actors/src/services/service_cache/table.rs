@@ -9,7 +9,7 @@ use super::{
     backends::Quarantine,
     dense::Dense,
     reported::Name,
-    shape::{InKernel, Rows, Shape, Traces},
+    shape::{FrontendRows, RealisedShape, Shape, Traces},
     weight::Weight,
     wildcards::Wildcards,
 };
@@ -26,13 +26,13 @@ pub(super) const SKIPPED: u32 = u32::MAX;
 
 /// A frontend.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct FrontendEntry {
     pub(super) id: ServiceId,
     /// The service that it is of; nobody's is one of an earlier run.
     pub(super) owner: Option<Name>,
     /// What it is to be; nothing if it is to go.
     desired: Option<Shape>,
-    kernel: InKernel,
+    kernel: RealisedShape,
     /// Whether the batch under way writes it; what that writes, if something else is desired by now.
     flying: Flying,
     due: bool,
@@ -47,7 +47,7 @@ enum Flying {
     Other(Option<Box<Shape>>),
 }
 
-impl Line {
+impl FrontendEntry {
     /// What it is to be.
     pub(super) fn desired(&self) -> Option<&Shape> {
         self.desired.as_ref()
@@ -55,7 +55,7 @@ impl Line {
 
     /// Whether the kernel has just what is desired.
     pub(super) fn is_realised(&self) -> bool {
-        matches!((&self.flying, &self.kernel), (Flying::No, InKernel::Same))
+        matches!((&self.flying, &self.kernel), (Flying::No, RealisedShape::Same))
     }
 
     /// What the kernel is to have of it, if what a sweep sees of it says something.
@@ -72,7 +72,7 @@ impl Line {
         };
         let mut all: BTreeMap<_, _> = flying.into_iter().flat_map(Shape::members).collect();
         all.extend(self.there().into_iter().flat_map(Shape::members));
-        if let InKernel::Unsure(traces) = &self.kernel {
+        if let RealisedShape::Unsure(traces) = &self.kernel {
             traces.members.iter().for_each(|id| {
                 all.entry(*id).or_insert(BackendState::Terminating);
             });
@@ -83,9 +83,9 @@ impl Line {
     /// What the kernel has of it, for slots to be kept.
     pub(super) fn there(&self) -> Option<&Shape> {
         match &self.kernel {
-            InKernel::Same => self.desired.as_ref(),
-            InKernel::Shape(shape) => Some(shape),
-            InKernel::Nothing | InKernel::Unsure(_) => self.desired.as_ref(),
+            RealisedShape::Same => self.desired.as_ref(),
+            RealisedShape::Shape(shape) => Some(shape),
+            RealisedShape::Nothing | RealisedShape::Unsure(_) => self.desired.as_ref(),
         }
     }
 }
@@ -96,8 +96,8 @@ pub(super) struct Exhausted;
 
 /// All frontends of the node.
 #[derive(Debug, Default)]
-pub(super) struct Table {
-    pub(super) lines: Dense<Frontend, Line>,
+pub(super) struct FrontendTable {
+    pub(super) entries: Dense<Frontend, FrontendEntry>,
     /// Services that want frontends which others have.
     rivals: BTreeMap<Frontend, BTreeSet<Name>>,
     due: Vec<Frontend>,
@@ -117,7 +117,7 @@ pub(super) struct Table {
     pub(super) left: Vec<(Frontend, ServiceId)>,
 }
 
-impl Table {
+impl FrontendTable {
     /// The lowest number that none ever had; more than there are if all were.
     pub(super) fn unused(&self) -> u32 {
         self.unused.max(1)
@@ -140,28 +140,28 @@ impl Table {
         frontend: Frontend,
         id: ServiceId,
         desired: Option<Shape>,
-        kernel: InKernel,
+        kernel: RealisedShape,
     ) {
         self.reserve_below(u32::from(id.0) + 1);
         self.wildcards.change(&frontend, None, desired.as_ref());
         let (flying, due, seen) = (Flying::No, false, SKIPPED);
-        let line = Line { id, owner: None, desired, kernel, flying, due, seen };
-        self.weight.exchange(Weight::default(), weight(&frontend, &line));
-        self.lines.insert(frontend, line);
+        let entry = FrontendEntry { id, owner: None, desired, kernel, flying, due, seen };
+        self.weight.exchange(Weight::default(), weight(&frontend, &entry));
+        self.entries.insert(frontend, entry);
         self.touch(frontend);
     }
 
-    pub(super) fn get(&self, frontend: &Frontend) -> Option<&Line> {
-        self.lines.get(frontend)
+    pub(super) fn get(&self, frontend: &Frontend) -> Option<&FrontendEntry> {
+        self.entries.get(frontend)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Frontend, &Line)> {
-        self.lines.iter().filter(|(_, line)| line.desired.is_some())
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Frontend, &FrontendEntry)> {
+        self.entries.iter().filter(|(_, entry)| entry.desired.is_some())
     }
 
     /// How many there are, and how many of them the kernel has otherwise.
     pub(super) fn counts(&self) -> (usize, usize) {
-        (self.lines.len(), self.due.len() + self.flying.len())
+        (self.entries.len(), self.due.len() + self.flying.len())
     }
 
     /// What all of them take in the kernel's maps, at most.
@@ -171,7 +171,7 @@ impl Table {
 
     /// What a frontend takes, at most.
     pub(super) fn weight_of(&self, frontend: &Frontend) -> Weight {
-        self.lines.get(frontend).map(|line| weight(frontend, line)).unwrap_or_default()
+        self.entries.get(frontend).map(|entry| weight(frontend, entry)).unwrap_or_default()
     }
 
     /// How many numbers can still be had.
@@ -181,8 +181,8 @@ impl Table {
 
     /// Whether a service may have a frontend; if not, it is told when the one who has it lets go.
     pub(super) fn claim(&mut self, frontend: Frontend, name: &Name) -> Result<(), Name> {
-        let Some(line) = self.lines.get_mut(&frontend) else { return Ok(()) };
-        match &line.owner {
+        let Some(entry) = self.entries.get_mut(&frontend) else { return Ok(()) };
+        match &entry.owner {
             Some(owner) if owner != name => {
                 let owner = Rc::clone(owner);
                 self.rivals.entry(frontend).or_default().insert(Rc::clone(name));
@@ -195,8 +195,8 @@ impl Table {
     /// Whether an earlier run left a frontend that led to others than these, so that it may have been of
     /// another service.
     pub(super) fn is_left_by_another(&self, at: &Frontend, backends: &BTreeSet<BackendId>) -> bool {
-        let line = self.lines.get(at).filter(|line| line.owner.is_none());
-        let shape = line.and_then(|line| line.desired.as_ref());
+        let entry = self.entries.get(at).filter(|entry| entry.owner.is_none());
+        let shape = entry.and_then(|entry| entry.desired.as_ref());
         shape.is_some_and(|shape| {
             !shape.backends.is_empty() && !shape.backends.iter().any(|id| backends.contains(id))
         })
@@ -218,21 +218,21 @@ impl Table {
         owner: &Name,
         shape: Shape,
     ) -> Result<(), Exhausted> {
-        if !self.lines.contains_key(&frontend) {
+        if !self.entries.contains_key(&frontend) {
             let id = self.number().ok_or(Exhausted)?;
-            let line = Line {
+            let entry = FrontendEntry {
                 id,
                 owner: None,
                 desired: None,
-                kernel: InKernel::Nothing,
+                kernel: RealisedShape::Nothing,
                 flying: Flying::No,
                 due: false,
                 seen: SKIPPED,
             };
-            self.lines.insert(frontend, line);
+            self.entries.insert(frontend, entry);
         }
-        if let Some(line) = self.lines.get_mut(&frontend) {
-            line.owner = Some(Rc::clone(owner));
+        if let Some(entry) = self.entries.get_mut(&frontend) {
+            entry.owner = Some(Rc::clone(owner));
         }
         self.want(frontend, Some(shape));
         Ok(())
@@ -240,19 +240,19 @@ impl Table {
 
     /// A service gets a frontend of an earlier run as it is; nothing if there is no such.
     pub(super) fn adopt(&mut self, frontend: Frontend, owner: &Name) -> Option<&Shape> {
-        let line = self.lines.get_mut(&frontend).filter(|line| line.owner.is_none())?;
-        let desired = line.desired.as_ref()?;
-        line.owner = Some(Rc::clone(owner));
+        let entry = self.entries.get_mut(&frontend).filter(|entry| entry.owner.is_none())?;
+        let desired = entry.desired.as_ref()?;
+        entry.owner = Some(Rc::clone(owner));
         Some(desired)
     }
 
     /// A service lets go of a frontend. Those who desired it too may have it.
     pub(super) fn release(&mut self, frontend: Frontend, owner: &Name) -> BTreeSet<Name> {
-        let Some(line) = self.lines.get_mut(&frontend) else { return BTreeSet::new() };
-        if line.owner.as_ref() != Some(owner) {
+        let Some(entry) = self.entries.get_mut(&frontend) else { return BTreeSet::new() };
+        if entry.owner.as_ref() != Some(owner) {
             return BTreeSet::new();
         }
-        line.owner = None;
+        entry.owner = None;
         let rivals = self.rivals.remove(&frontend).unwrap_or_default();
         self.want(frontend, None);
         rivals
@@ -260,12 +260,14 @@ impl Table {
 
     /// A backend is quarantined or released: every frontend that leads to it changes.
     pub(super) fn quarantine(&mut self, id: BackendId, all: &Quarantine) {
-        let leads = |line: &Line| line.desired.as_ref().is_some_and(|it| it.backends.contains(&id));
-        let lines = self.lines.iter().filter(|(_, line)| leads(line));
-        let frontends: Vec<_> = lines.map(|(frontend, _)| *frontend).collect();
+        let leads = |entry: &FrontendEntry| {
+            entry.desired.as_ref().is_some_and(|it| it.backends.contains(&id))
+        };
+        let entries = self.entries.iter().filter(|(_, entry)| leads(entry));
+        let frontends: Vec<_> = entries.map(|(frontend, _)| *frontend).collect();
         for frontend in frontends {
-            let Some(line) = self.lines.get(&frontend) else { continue };
-            let mut shape = line.desired.clone();
+            let Some(entry) = self.entries.get(&frontend) else { continue };
+            let mut shape = entry.desired.clone();
             if let Some(shape) = &mut shape {
                 shape.lead_to(&shape.backends.iter().copied().collect(), all);
             }
@@ -275,14 +277,14 @@ impl Table {
 
     /// Backends that any frontend leads to, or led to.
     pub(super) fn led_to(&self) -> BTreeSet<BackendId> {
-        let shapes = self.lines.values().filter_map(|line| line.desired.as_ref());
+        let shapes = self.entries.values().filter_map(|entry| entry.desired.as_ref());
         shapes.flat_map(Shape::members).map(|(id, _)| id).collect()
     }
 
     /// Frontends of an earlier run that nobody wants, with what they are.
     pub(super) fn unowned(&self) -> impl Iterator<Item = (&Frontend, &Shape)> {
-        let unowned = self.lines.iter().filter(|(_, line)| line.owner.is_none());
-        unowned.filter_map(|(frontend, line)| Some((frontend, line.desired.as_ref()?)))
+        let unowned = self.entries.iter().filter(|(_, entry)| entry.owner.is_none());
+        unowned.filter_map(|(frontend, entry)| Some((frontend, entry.desired.as_ref()?)))
     }
 
     /// Those of them go that may; how many those are.
@@ -305,55 +307,55 @@ impl Table {
     }
 
     fn want(&mut self, frontend: Frontend, desired: Option<Shape>) {
-        let Some(line) = self.lines.get_mut(&frontend) else { return };
-        if line.desired == desired {
+        let Some(entry) = self.entries.get_mut(&frontend) else { return };
+        if entry.desired == desired {
             return self.touch(frontend);
         }
-        let took = weight(&frontend, line);
-        let before = std::mem::replace(&mut line.desired, desired);
-        self.wildcards.change(&frontend, before.as_ref(), line.desired.as_ref());
-        if matches!(line.flying, Flying::Desired) {
-            line.flying = Flying::Other(before.map(Box::new));
-        } else if line.kernel == InKernel::Same {
-            line.kernel = match before {
-                Some(shape) => InKernel::Shape(Box::new(shape)),
-                None => InKernel::Nothing,
+        let took = weight(&frontend, entry);
+        let before = std::mem::replace(&mut entry.desired, desired);
+        self.wildcards.change(&frontend, before.as_ref(), entry.desired.as_ref());
+        if matches!(entry.flying, Flying::Desired) {
+            entry.flying = Flying::Other(before.map(Box::new));
+        } else if entry.kernel == RealisedShape::Same {
+            entry.kernel = match before {
+                Some(shape) => RealisedShape::Shape(Box::new(shape)),
+                None => RealisedShape::Nothing,
             };
         }
-        if let InKernel::Shape(shape) = &line.kernel
-            && line.desired.as_ref() == Some(&**shape)
-            && !matches!(line.flying, Flying::Other(_))
+        if let RealisedShape::Shape(shape) = &entry.kernel
+            && entry.desired.as_ref() == Some(&**shape)
+            && !matches!(entry.flying, Flying::Other(_))
         {
-            line.kernel = InKernel::Same;
+            entry.kernel = RealisedShape::Same;
         }
-        self.weight.exchange(took, weight(&frontend, line));
+        self.weight.exchange(took, weight(&frontend, entry));
         self.touch(frontend);
     }
 
     /// The kernel has this of a frontend.
-    pub(super) fn becomes(&mut self, frontend: Frontend, kernel: InKernel) {
-        let Some(line) = self.lines.get_mut(&frontend) else { return };
-        let took = weight(&frontend, line);
-        line.kernel = kernel;
-        self.weight.exchange(took, weight(&frontend, line));
+    pub(super) fn becomes(&mut self, frontend: Frontend, kernel: RealisedShape) {
+        let Some(entry) = self.entries.get_mut(&frontend) else { return };
+        let took = weight(&frontend, entry);
+        entry.kernel = kernel;
+        self.weight.exchange(took, weight(&frontend, entry));
         self.touch(frontend);
     }
 
     fn touch(&mut self, frontend: Frontend) {
-        let Some(line) = self.lines.get_mut(&frontend) else { return };
-        let is_right = match (&line.flying, &line.kernel) {
-            (Flying::Desired, _) | (Flying::No, InKernel::Same) => true,
-            (Flying::No, InKernel::Nothing) => line.desired.is_none(),
+        let Some(entry) = self.entries.get_mut(&frontend) else { return };
+        let is_right = match (&entry.flying, &entry.kernel) {
+            (Flying::Desired, _) | (Flying::No, RealisedShape::Same) => true,
+            (Flying::No, RealisedShape::Nothing) => entry.desired.is_none(),
             _ => false,
         };
-        if !is_right && !std::mem::replace(&mut line.due, true) {
+        if !is_right && !std::mem::replace(&mut entry.due, true) {
             self.due.push(frontend);
         }
     }
 
     /// Takes no more memory than is needed.
     pub(super) fn pack(&mut self) {
-        self.lines.pack();
+        self.entries.pack();
         self.wildcards.pack();
     }
 
@@ -368,16 +370,16 @@ impl Table {
     }
 
     /// What is to be written and removed next, of so many frontends; whether that is all.
-    pub(super) fn begin(&mut self, most: usize) -> (Rows, bool) {
-        let mut rows = Rows::default();
+    pub(super) fn begin(&mut self, most: usize) -> (FrontendRows, bool) {
+        let mut rows = FrontendRows::default();
         let later = self.due.split_off(self.due.len().min(most));
         self.flying = std::mem::replace(&mut self.due, later);
         for frontend in &self.flying {
-            let Some(line) = self.lines.get_mut(frontend) else { continue };
-            line.due = false;
-            line.seen = SKIPPED;
-            line.flying = Flying::Desired;
-            rows.add(*frontend, line.id, &line.kernel, line.desired.as_ref());
+            let Some(entry) = self.entries.get_mut(frontend) else { continue };
+            entry.due = false;
+            entry.seen = SKIPPED;
+            entry.flying = Flying::Desired;
+            rows.add(*frontend, entry.id, &entry.kernel, entry.desired.as_ref());
         }
         (rows, self.due.is_empty())
     }
@@ -386,47 +388,49 @@ impl Table {
     pub(super) fn end(&mut self, done: bool) {
         self.wildcards.end(done);
         for frontend in std::mem::take(&mut self.flying) {
-            let Some(line) = self.lines.get_mut(&frontend) else { continue };
-            let took = weight(&frontend, line);
-            let flown = match std::mem::replace(&mut line.flying, Flying::No) {
+            let Some(entry) = self.entries.get_mut(&frontend) else { continue };
+            let took = weight(&frontend, entry);
+            let flown = match std::mem::replace(&mut entry.flying, Flying::No) {
                 Flying::No => continue,
-                Flying::Desired => line.desired.clone(),
+                Flying::Desired => entry.desired.clone(),
                 Flying::Other(shape) => shape.map(|shape| *shape),
             };
-            line.kernel = match (done, flown) {
-                (true, flown) if flown == line.desired => InKernel::Same,
-                (true, None) => InKernel::Nothing,
-                (true, Some(flown)) => InKernel::Shape(Box::new(flown)),
+            entry.kernel = match (done, flown) {
+                (true, flown) if flown == entry.desired => RealisedShape::Same,
+                (true, None) => RealisedShape::Nothing,
+                (true, Some(flown)) => RealisedShape::Shape(Box::new(flown)),
                 (false, flown) => {
-                    let kernel = std::mem::replace(&mut line.kernel, InKernel::Nothing);
-                    InKernel::Unsure(Box::new(unsure(kernel, flown.as_ref())))
+                    let kernel = std::mem::replace(&mut entry.kernel, RealisedShape::Nothing);
+                    RealisedShape::Unsure(Box::new(unsure(kernel, flown.as_ref())))
                 }
             };
-            if line.desired.is_none() && matches!(line.kernel, InKernel::Same | InKernel::Nothing) {
-                self.free.push_back(line.id);
+            if entry.desired.is_none()
+                && matches!(entry.kernel, RealisedShape::Same | RealisedShape::Nothing)
+            {
+                self.free.push_back(entry.id);
                 if self.sweeping {
-                    self.left.push((frontend, line.id));
+                    self.left.push((frontend, entry.id));
                 }
                 self.weight.exchange(took, Weight::default());
-                self.lines.remove(&frontend);
+                self.entries.remove(&frontend);
                 continue;
             }
-            self.weight.exchange(took, weight(&frontend, line));
+            self.weight.exchange(took, weight(&frontend, entry));
             self.touch(frontend);
         }
     }
 }
 
 /// What may be there of what was, and of what was being written.
-fn unsure(kernel: InKernel, flown: Option<&Shape>) -> Traces {
+fn unsure(kernel: RealisedShape, flown: Option<&Shape>) -> Traces {
     let mut traces = match kernel {
-        InKernel::Unsure(traces) => *traces,
-        InKernel::Shape(shape) => {
+        RealisedShape::Unsure(traces) => *traces,
+        RealisedShape::Shape(shape) => {
             let mut traces = Traces::default();
             traces.add(&shape);
             traces
         }
-        InKernel::Same | InKernel::Nothing => Traces::default(),
+        RealisedShape::Same | RealisedShape::Nothing => Traces::default(),
     };
     if let Some(shape) = flown {
         traces.add(shape);
@@ -435,7 +439,7 @@ fn unsure(kernel: InKernel, flown: Option<&Shape>) -> Traces {
 }
 
 /// What a frontend takes in the kernel's maps while it changes, at most.
-fn weight(at: &Frontend, line: &Line) -> Weight {
+fn weight(at: &Frontend, entry: &FrontendEntry) -> Weight {
     let family = usize::from(at.at.address.is_ipv4());
     let of = |shape: &Shape| {
         let (backends, ranges) = (shape.backends.len(), shape.ranges.len());
@@ -444,16 +448,16 @@ fn weight(at: &Frontend, line: &Line) -> Weight {
         weight.members[family] = shape.members_len();
         weight
     };
-    let desired = line.desired.as_ref().map(of).unwrap_or_default();
-    match &line.kernel {
-        InKernel::Shape(shape) => desired.most(of(shape)),
-        InKernel::Unsure(traces) => {
+    let desired = entry.desired.as_ref().map(of).unwrap_or_default();
+    match &entry.kernel {
+        RealisedShape::Shape(shape) => desired.most(of(shape)),
+        RealisedShape::Unsure(traces) => {
             let Traces { rows, matches, members, ranges, has_table, .. } = &**traces;
             let mut there = Weight::of(at, usize::from(*rows), ranges.len(), matches.len());
             there.tables[family] = (*has_table).into();
             there.members[family] = members.len();
             desired.most(there)
         }
-        InKernel::Same | InKernel::Nothing => desired,
+        RealisedShape::Same | RealisedShape::Nothing => desired,
     }
 }

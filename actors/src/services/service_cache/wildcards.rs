@@ -39,7 +39,7 @@ pub(super) struct Wildcards {
 }
 
 /// Rows to be written and to be removed.
-pub(super) type Due = (Vec<(SlotKey, SlotRow)>, Vec<SlotKey>);
+pub(super) type DueWildcardRows = (Vec<(SlotKey, SlotRow)>, Vec<SlotKey>);
 
 /// Whether a row of the kernel's map is such a row.
 pub(super) fn is_one((frontend, slot): &SlotKey) -> bool {
@@ -145,7 +145,7 @@ impl Wildcards {
 
     /// What is to be written and removed where the services themselves take so many rows of each family.
     /// Where there is no room for all, services come first.
-    pub(super) fn begin(&mut self, taken: [usize; 2], room: usize) -> Due {
+    pub(super) fn begin(&mut self, taken: [usize; 2], room: usize) -> DueWildcardRows {
         let (mut puts, mut deletes) = (Vec::new(), Vec::new());
         if room == 0 || (0..2).any(|family| taken[family] + self.rows[family] < room) {
             self.due.append(&mut self.starving);

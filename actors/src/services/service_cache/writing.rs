@@ -27,7 +27,7 @@ use super::{
     Services, UnknownBackend,
     actor::ServiceCacheState,
     answers::ServicesAnswer,
-    batch::{self, Batch},
+    batch::{self, ServiceBatch},
 };
 use crate::{
     host::{AskError, Cx, Reply},
@@ -41,7 +41,7 @@ const RETRY_STEP: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(30);
 
 /// Who waits for the kernel to have what is due.
-pub(super) type Asker = Reply<Result<(), UnknownBackend>>;
+pub(super) type WrittenReply = Reply<Result<(), UnknownBackend>>;
 
 /// Where writing is.
 #[derive(Default)]
@@ -50,13 +50,13 @@ pub(super) enum Writing {
     #[default]
     Resting,
     /// It has this one. These wait for it, as it holds all that they asked for.
-    InKernel { batch: Batch, askers: Vec<Asker> },
+    InKernel { batch: ServiceBatch, askers: Vec<WrittenReply> },
     /// The last one failed: what is due waits for a while.
     Pausing,
 }
 
 /// What leads from one phase to another.
-pub(super) enum Event {
+pub(super) enum WritingEvent {
     /// Something may be due.
     Look,
     /// The kernel's answer to a batch.
@@ -74,16 +74,16 @@ pub(super) struct Failures {
 
 impl Services {
     /// Says what comes next: nobody else does.
-    pub(super) fn advance(&mut self, event: Event, cx: &mut Cx<'_, Self>) {
+    pub(super) fn advance(&mut self, event: WritingEvent, cx: &mut Cx<'_, Self>) {
         self.writing = match (std::mem::take(&mut self.writing), event) {
-            (Writing::Resting, Event::Look) => match self.state.take_batch() {
+            (Writing::Resting, WritingEvent::Look) => match self.state.take_batch() {
                 Some((batch, ops)) => self.give(batch, ops, cx),
                 None => {
                     answer(&mut self.askers);
                     Writing::Resting
                 }
             },
-            (Writing::InKernel { batch, mut askers }, Event::Written(done)) => {
+            (Writing::InKernel { batch, mut askers }, WritingEvent::Written(done)) => {
                 match self.state.take_in(&batch, done) {
                     Ok(()) => {
                         self.failures = None;
@@ -97,16 +97,18 @@ impl Services {
                     }
                 }
             }
-            (Writing::Pausing, Event::Retry) => Writing::Resting,
+            (Writing::Pausing, WritingEvent::Retry) => Writing::Resting,
             // What is due waits.
-            (writing @ (Writing::InKernel { .. } | Writing::Pausing), Event::Look) => writing,
+            (writing @ (Writing::InKernel { .. } | Writing::Pausing), WritingEvent::Look) => {
+                writing
+            }
             // Of a batch or a pause that was before.
-            (writing, Event::Written(_) | Event::Retry) => writing,
+            (writing, WritingEvent::Written(_) | WritingEvent::Retry) => writing,
         };
     }
 
     /// Gives the kernel a batch. Who asked waits for it if it is all that was due.
-    fn give(&mut self, batch: Batch, ops: Vec<KernelOp>, cx: &mut Cx<'_, Self>) -> Writing {
+    fn give(&mut self, batch: ServiceBatch, ops: Vec<KernelOp>, cx: &mut Cx<'_, Self>) -> Writing {
         let is_all = batch.is_all();
         let askers = if is_all { std::mem::take(&mut self.askers) } else { Vec::new() };
         let why = "rows of services";
@@ -130,13 +132,13 @@ impl Services {
     }
 }
 
-fn answer(askers: &mut Vec<Asker>) {
+fn answer(askers: &mut Vec<WrittenReply>) {
     askers.drain(..).for_each(|asker| asker.send(Ok(())));
 }
 
 impl ServiceCacheState {
     /// The next batch and its steps, if anything is due.
-    fn take_batch(&mut self) -> Option<(Batch, Vec<KernelOp>)> {
+    fn take_batch(&mut self) -> Option<(ServiceBatch, Vec<KernelOp>)> {
         let is_pruned = self.pruned.frontends.is_some();
         if is_pruned && !self.findings.orphans.is_empty() {
             // Somebody may have come to mean them.
@@ -148,7 +150,11 @@ impl ServiceCacheState {
     }
 
     /// Takes in how a batch ended; why it failed, if it did.
-    fn take_in(&mut self, batch: &Batch, done: Result<KernelDone, AskError>) -> Result<(), String> {
+    fn take_in(
+        &mut self,
+        batch: &ServiceBatch,
+        done: Result<KernelDone, AskError>,
+    ) -> Result<(), String> {
         let steps = done.as_ref().map_or(0, |done| done.outcomes.len());
         batch.end(steps, &mut self.table, &mut self.backends);
         if batch.removed_backends(steps) {

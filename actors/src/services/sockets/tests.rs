@@ -5,7 +5,7 @@ use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
 use super::*;
 use crate::{
     endpoints::{
-        endpoint::{EndpointSpec, EndpointView, State},
+        endpoint::{EndpointSpec, EndpointState, EndpointView},
         supervisor::EndpointsMsg,
     },
     host::{Behaviour, Cx, NoAnswer, Ref, Universe},
@@ -41,7 +41,7 @@ impl Behaviour for Endpoints {
 /// An endpoint of which only its namespace counts.
 fn view(path: &str) -> EndpointView {
     let spec = EndpointSpec { container_netns_path: path.into(), ..EndpointSpec::default() };
-    EndpointView::seed(EndpointId(1), &spec, State::Ready)
+    EndpointView::seed(EndpointId(1), &spec, EndpointState::Ready)
 }
 
 struct Fixture {

@@ -6,7 +6,9 @@ use super::{MemoryFs, sample};
 use crate::{
     model::{EndpointId, IdentityId, Labels},
     ports::FsOp,
-    state_directory::{EndpointRecord, Form, Found, SecurityLabels, StateError, StateFiles, scan},
+    state_directory::{
+        EndpointRecord, Form, ScannedDirectory, SecurityLabels, StateError, StateFiles, scan,
+    },
 };
 
 /// A directory made of one letter for each file: `j` a good `ep_config.json`, `J` a torn one,
@@ -25,11 +27,11 @@ fn fill(fs: &mut MemoryFs, dir: &str, id: u16, files: &str) {
     }
 }
 
-fn dirs(found: &Found) -> Vec<&str> {
+fn dirs(found: &ScannedDirectory) -> Vec<&str> {
     found.records.iter().map(|found| found.dir.as_str()).collect()
 }
 
-fn aside(found: &Found) -> Vec<&str> {
+fn aside(found: &ScannedDirectory) -> Vec<&str> {
     found.quarantined.iter().map(|bad| bad.dir.as_str()).collect()
 }
 
@@ -80,7 +82,7 @@ fn each_state_of_a_directory_is_told_apart() {
 
 /// Once tidied there is nothing more to tidy, the same endpoints are found, and each lives in the
 /// directory of its number.
-fn after_tidying(mut fs: MemoryFs, found: &Found) {
+fn after_tidying(mut fs: MemoryFs, found: &ScannedDirectory) {
     for op in found.tidying.values().flatten() {
         fs.apply(op).unwrap();
     }
@@ -175,7 +177,9 @@ fn what_cannot_be_read_is_neither_absent_nor_bad_and_is_left_as_it_is() {
     for (dir, id) in [("7", 7), ("7_next", 7), ("8", 8)] {
         fill(&mut fs, dir, id, "jh");
     }
-    let numbers = |found: &Found| found.records.iter().map(|it| it.record.id.0).collect::<Vec<_>>();
+    let numbers = |found: &ScannedDirectory| {
+        found.records.iter().map(|it| it.record.id.0).collect::<Vec<_>>()
+    };
     for names in [&["7/ep_config.json"][..], &["7/ep_config.json", "7/ep_config.h"]] {
         let found = scan(&Refusing { fs: &fs, names });
         assert_eq!(numbers(&found), [8]);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{MemoryCluster, Watcher};
+use super::{MemoryCluster, ObjectWatcher};
 use crate::{
     cluster::resources::{further, resources},
     ports::{ClusterError, ObjectKey},
@@ -29,7 +29,7 @@ impl MemoryCluster {
                 Some(error) => drop(server.faults.failing.insert(kind.to_owned(), error)),
                 None => drop(server.faults.failing.remove(kind)),
             }
-            let of_kind = |watcher: &&mut Watcher| error.is_some() && watcher.kind == kind;
+            let of_kind = |watcher: &&mut ObjectWatcher| error.is_some() && watcher.kind == kind;
             let watches = server.watches.values_mut().filter(of_kind);
             watches.filter_map(|watcher| watcher.waiting.take()).collect::<Vec<_>>()
         };

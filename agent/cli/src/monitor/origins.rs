@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use volvox_actors::policy::rules::Origin;
+use volvox_actors::policy::rules::ClauseOrigin;
 use volvox_rest::RestClient;
 
 /// How often the agent is asked again for rules that it did not know.
@@ -27,10 +27,11 @@ impl Origins {
         let recently = self.asked.is_some_and(|asked| asked.elapsed() < PAUSE);
         if !self.known.contains_key(&cookie) && !recently {
             self.asked = Some(Instant::now());
-            let answer: Result<BTreeMap<u32, Vec<Origin>>, _> =
+            let answer: Result<BTreeMap<u32, Vec<ClauseOrigin>>, _> =
                 client.get("/volvox/policy/origins").await;
             if let Ok(origins) = answer {
-                let texts = |all: Vec<Origin>| all.iter().map(Origin::to_string).collect();
+                let texts =
+                    |all: Vec<ClauseOrigin>| all.iter().map(ClauseOrigin::to_string).collect();
                 self.known.extend(origins.into_iter().map(|(id, all)| (id, texts(all))));
             }
         }

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, net::IpAddr, path::Path};
 use serde::Serialize;
 use volvox_actors::{
     model::{Direction, EndpointId, IdentityId},
-    policy::rules::{Origin, Verdict, lookup},
+    policy::rules::{ClauseOrigin, Verdict, lookup},
 };
 use volvox_maps::Dump;
 use volvox_rest::{RestClient, models::protocol_name};
@@ -50,7 +50,7 @@ pub(super) async fn run(
     };
     let dump = Dump::at(bpf_root);
     // Without an agent the rules' names are not known; their verdict is.
-    let origins: BTreeMap<u32, Vec<Origin>> =
+    let origins: BTreeMap<u32, Vec<ClauseOrigin>> =
         client.get("/volvox/policy/origins").await.unwrap_or_default();
     let asked = Packet { protocol: question.protocol.number(), port: question.port };
     let endpoint = EndpointId(endpoint);
@@ -82,7 +82,7 @@ fn judge(
     direction: Direction,
     peer: IpAddr,
     packet: &Packet,
-    origins: &BTreeMap<u32, Vec<Origin>>,
+    origins: &BTreeMap<u32, Vec<ClauseOrigin>>,
 ) -> Result<Judged, ClientError> {
     let Packet { protocol, port } = *packet;
     let peer_identity = identity(dump, peer)?;

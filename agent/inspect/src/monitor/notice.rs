@@ -75,15 +75,15 @@ pub fn notice(record: &[u8]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use volvox_actors::model::drift::{Found, Kind};
+    use volvox_actors::model::drift::{DriftByMap, DriftKind};
 
     use super::*;
 
     #[test]
     fn a_notice_is_read_as_it_was_told() {
         let (notifier, notified) = notices().unwrap();
-        let mut found = Found::default();
-        found.note("cilium_lxc", Kind::Missing, "10.0.0.1");
+        let mut found = DriftByMap::default();
+        found.note("cilium_lxc", DriftKind::Missing, "10.0.0.1");
         for _ in 0..2 * WAITING {
             notifier.drifted(&found.clone().into_all()[0]);
         }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use volvox_actors::{
     endpoints::endpoint::{EndpointView, Realised},
     model::{Direction, PolicyEntry, PolicyKey},
-    policy::rules::{DerivedFilter, Origin},
+    policy::rules::{ClauseOrigin, DerivedFilter},
 };
 
 /// The policy of an endpoint.
@@ -123,7 +123,7 @@ impl PolicyRule {
         if filter.deny {
             rule["deny"] = true.into();
         }
-        let labels = |origins: &BTreeSet<&Origin>| -> Vec<Vec<String>> {
+        let labels = |origins: &BTreeSet<&ClauseOrigin>| -> Vec<Vec<String>> {
             let sets: BTreeSet<_> = origins.iter().map(|origin| origin.labels()).collect();
             sets.into_iter().collect()
         };

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
-use volvox_actors::policy::ipcache::{IpcacheEntry, Source};
+use volvox_actors::policy::ipcache::{IpcacheEntry, IpcacheSource};
 
 /// An address or prefix and its identity.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ impl IpListEntry {
     ///
     /// Addresses of this node's endpoints are on it, which is named by its first address `node`.
     pub fn list(entries: &BTreeMap<IpNet, IpcacheEntry>, node: Option<IpAddr>) -> Vec<Self> {
-        let is_local = |entry: &IpcacheEntry| matches!(entry.source, Source::Endpoint(_));
+        let is_local = |entry: &IpcacheEntry| matches!(entry.source, IpcacheSource::Endpoint(_));
         entries
             .iter()
             .map(|(prefix, entry)| Self {

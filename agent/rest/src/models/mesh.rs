@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use volvox_actors::cluster::{
-    addresses::AddressesView, clustermesh::RemoteView, nodes::NodesView, origins::RemoteKind,
+    addresses::AddressesView, clustermesh::RemoteView, origins::RemoteKind,
+    remote_nodes::RemoteNodesView,
 };
 
 /// Other clusters, in the answer to `GET /healthz`.
@@ -61,7 +62,7 @@ pub struct RemoteClusterSynced {
 
 impl RemoteCluster {
     /// What those say of it who read it and who own what it says.
-    pub fn new(view: &RemoteView, addresses: &AddressesView, nodes: &NodesView) -> Self {
+    pub fn new(view: &RemoteView, addresses: &AddressesView, nodes: &RemoteNodesView) -> Self {
         let (endpoints, identities) =
             addresses.clusters.get(&view.cluster).copied().unwrap_or_default();
         let unreachable = view.unreachable().map(|error| format!("it is unreachable: {error}"));

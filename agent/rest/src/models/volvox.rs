@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use volvox_actors::{
-    endpoints::ipam::Lease,
+    endpoints::ipam::AddressLease,
     host::{CellId, CellInfo, Time, Wait, Whom},
     model::drift::Drift,
     node::conntrack::ConntrackStatus,
@@ -248,7 +248,7 @@ impl WaitEntry {
 
 impl IpamLease {
     /// An address and who has it.
-    pub fn new(address: std::net::IpAddr, lease: &Lease) -> Self {
+    pub fn new(address: std::net::IpAddr, lease: &AddressLease) -> Self {
         Self {
             address: address.to_string(),
             owner: lease.owner.clone(),

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use volvox_actors::{
     endpoints::{
         endpoint::{Patch, PatchError},
-        supervisor::{EndpointsMsg, Target},
+        supervisor::{EndpointReference, EndpointsMsg},
     },
     model::{EndpointId, Labels},
     node::local_node::NodeMsg,
@@ -112,7 +112,7 @@ async fn change_all(
 
 async fn change(api: &Api, id: EndpointId, options: BTreeMap<String, i64>) -> Result<(), ApiError> {
     let patch = Patch { shared_options: Some(options), ..Patch::default() };
-    let target = Target::Id(id);
+    let target = EndpointReference::Id(id);
     let what = format!("PATCH /config for endpoint {id}");
     let patch = move |reply| EndpointsMsg::Patch { target, patch: Box::new(patch), reply };
     match api.gateway.ask(what, |node| &node.endpoints, patch).await? {

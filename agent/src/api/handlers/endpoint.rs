@@ -11,7 +11,7 @@ use axum::{
 use volvox_actors::{
     endpoints::{
         endpoint::{CreateError, EndpointView, Patch, PatchError},
-        supervisor::{DeleteError, EndpointsMsg, Target},
+        supervisor::{DeleteError, EndpointReference, EndpointsMsg},
     },
     model::EndpointId,
     policy::rules::{DerivedFilter, PolicyMsg},
@@ -104,7 +104,7 @@ pub(crate) async fn put(
         true => made,
         false => {
             let patch = Patch { options: Some(options), ..Patch::default() };
-            change(&api, &id, Target::Id(made.id), patch).await?
+            change(&api, &id, EndpointReference::Id(made.id), patch).await?
         }
     };
     Ok(json_response(StatusCode::CREATED, &Endpoint::new(&made, &api.facts.options)))
@@ -115,7 +115,7 @@ pub(crate) async fn patch(
     Segment(id): Segment,
     Json(request): Json<EndpointChangeRequest>,
 ) -> Answer {
-    let target = id.parse::<Target>().map_err(ApiError::bad_request)?;
+    let target = id.parse::<EndpointReference>().map_err(ApiError::bad_request)?;
     let _passage = api.limiter.pass(call::PATCH).await?;
     let spec = endpoint_spec(request)?;
     let labels = (!spec.labels.is_empty()).then(|| spec.labels.clone());
@@ -124,7 +124,7 @@ pub(crate) async fn patch(
 }
 
 pub(crate) async fn delete(State(api): State<Api>, Segment(id): Segment) -> Answer {
-    let target = id.parse::<Target>().map_err(ApiError::bad_request)?;
+    let target = id.parse::<EndpointReference>().map_err(ApiError::bad_request)?;
     let _passage = api.limiter.pass(call::DELETE).await?;
     Ok(deleted(remove(&api, &id, target).await?))
 }
@@ -140,7 +140,7 @@ pub(crate) async fn log(State(api): State<Api>, Segment(id): Segment) -> Answer 
 
 /// The endpoint of a path, as it is now.
 pub(super) async fn view(api: &Api, id: &str) -> Result<Arc<EndpointView>, ApiError> {
-    let target = id.parse::<Target>().map_err(ApiError::bad_request)?;
+    let target = id.parse::<EndpointReference>().map_err(ApiError::bad_request)?;
     verify(api, Some(target.clone())).await;
     let found = api
         .gateway
@@ -167,7 +167,7 @@ async fn derived(api: &Api, view: &EndpointView) -> Result<Vec<DerivedFilter>, A
 pub(super) async fn change(
     api: &Api,
     id: &str,
-    target: Target,
+    target: EndpointReference,
     patch: Patch,
 ) -> Result<Arc<EndpointView>, ApiError> {
     let changed = api
@@ -182,7 +182,11 @@ pub(super) async fn change(
 }
 
 /// Deletes an endpoint; the number of things that could not be cleaned up.
-pub(super) async fn remove(api: &Api, id: &str, target: Target) -> Result<u32, ApiError> {
+pub(super) async fn remove(
+    api: &Api,
+    id: &str,
+    target: EndpointReference,
+) -> Result<u32, ApiError> {
     let leftovers = api
         .gateway
         .ask(
@@ -204,9 +208,9 @@ pub(super) fn deleted(leftovers: u32) -> Response {
 
 /// The number in the path of a new endpoint; 0 leaves the choice to the agent.
 fn wanted_number(id: &str) -> Result<Option<EndpointId>, ApiError> {
-    match id.parse::<Target>().map_err(ApiError::bad_request)? {
-        Target::Id(EndpointId(0)) => Ok(None),
-        Target::Id(id) => Ok(Some(id)),
+    match id.parse::<EndpointReference>().map_err(ApiError::bad_request)? {
+        EndpointReference::Id(EndpointId(0)) => Ok(None),
+        EndpointReference::Id(id) => Ok(Some(id)),
         _ => Err(ApiError::bad_request(format!(
             "endpoint id {id:?}: a new endpoint is named by cilium-local:NUMBER, 0 for the agent \
              to choose"

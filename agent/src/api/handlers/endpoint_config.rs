@@ -2,7 +2,7 @@
 
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
 use serde::Deserialize;
-use volvox_actors::endpoints::{endpoint::Patch, supervisor::Target};
+use volvox_actors::endpoints::{endpoint::Patch, supervisor::EndpointReference};
 use volvox_inspect::http::{Answer, ApiError, ok};
 use volvox_rest::models::{
     ConfigurationAnswer, EndpointConfiguration, LabelConfiguration, OptionTexts, option_texts,
@@ -45,7 +45,7 @@ pub(crate) async fn patch(
     };
     if !options.is_empty() || custom.is_some() {
         let patch = Patch { options: Some(options), custom, ..Patch::default() };
-        change(&api, &id, Target::Id(view.id), patch).await?;
+        change(&api, &id, EndpointReference::Id(view.id), patch).await?;
     }
     Ok(StatusCode::OK.into_response())
 }

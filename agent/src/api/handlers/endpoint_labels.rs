@@ -1,7 +1,7 @@
 //! `/endpoint/{id}/labels`: shows an endpoint's labels, and changes those that its user added.
 
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
-use volvox_actors::endpoints::{endpoint::Patch, supervisor::Target};
+use volvox_actors::endpoints::{endpoint::Patch, supervisor::EndpointReference};
 use volvox_inspect::http::{Answer, ApiError, ok};
 use volvox_rest::models::{LabelConfiguration, LabelStatus, LabelsAnswer};
 
@@ -23,7 +23,7 @@ pub(crate) async fn patch(
     Segment(id): Segment,
     Json(expected): Json<LabelConfiguration>,
 ) -> Answer {
-    let target = id.parse::<Target>().map_err(ApiError::bad_request)?;
+    let target = id.parse::<EndpointReference>().map_err(ApiError::bad_request)?;
     let custom = given_labels("user", &expected.user)?;
     change(&api, &id, target, Patch { custom: Some(custom), ..Patch::default() }).await?;
     Ok(StatusCode::OK.into_response())

@@ -10,7 +10,7 @@ use axum::{
 use volvox_actors::{
     endpoints::{
         endpoint::EndpointView,
-        supervisor::{EndpointsMsg, Target},
+        supervisor::{EndpointReference, EndpointsMsg},
     },
     model::Labels,
 };
@@ -50,11 +50,11 @@ pub(crate) async fn delete(
     if ids.is_empty() {
         // Asking all the same tells one that never was from one that is not restored yet.
         let name = format!("container-id:{container}");
-        return Ok(deleted(remove(&api, &name, Target::ContainerId(container)).await?));
+        return Ok(deleted(remove(&api, &name, EndpointReference::ContainerId(container)).await?));
     }
     let mut leftovers = 0;
     for id in ids {
-        leftovers += match remove(&api, &id.to_string(), Target::Id(id)).await {
+        leftovers += match remove(&api, &id.to_string(), EndpointReference::Id(id)).await {
             Ok(left) => left,
             // Somebody else was quicker.
             Err(error) if error.status == StatusCode::NOT_FOUND => 0,

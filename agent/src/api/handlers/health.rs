@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 use axum::{extract::State, http::HeaderMap};
 use tokio::time::timeout;
 use volvox_actors::{
-    endpoints::ipam::{IpamMsg, Lease},
+    endpoints::ipam::{AddressLease, IpamMsg},
     node::routes::RoutingMode,
 };
 use volvox_inspect::http::{Answer, ApiError, ok};
@@ -82,7 +82,7 @@ fn details(
     facts: &Facts,
     troubles: Vec<Trouble>,
     views: Views,
-    leases: &BTreeMap<IpAddr, Lease>,
+    leases: &BTreeMap<IpAddr, AddressLease>,
 ) -> StatusDetails {
     let devices = &views.devices;
     let kubernetes = match troubles.iter().any(|trouble| trouble.name.starts_with(SOURCE)) {
@@ -132,14 +132,14 @@ fn controller(trouble: Trouble) -> Controller {
 }
 
 /// Addresses and who has them; a brief answer needs none.
-async fn leases(api: &Api, brief: bool) -> Result<BTreeMap<IpAddr, Lease>, GatewayError> {
+async fn leases(api: &Api, brief: bool) -> Result<BTreeMap<IpAddr, AddressLease>, GatewayError> {
     match brief {
         true => Ok(BTreeMap::new()),
         false => api.gateway.ask("GET /healthz", |node| &node.ipam, IpamMsg::Dump).await,
     }
 }
 
-fn ipam(facts: &Facts, leases: &BTreeMap<IpAddr, Lease>) -> IpamStatus {
+fn ipam(facts: &Facts, leases: &BTreeMap<IpAddr, AddressLease>) -> IpamStatus {
     let family = |v4: bool| -> Vec<String> {
         leases.keys().filter(|address| address.is_ipv4() == v4).map(IpAddr::to_string).collect()
     };

@@ -9,8 +9,8 @@ use axum::{
     response::IntoResponse,
 };
 use volvox_actors::endpoints::{
-    ipam::{Allocated, Family, IpamError, IpamMsg},
-    supervisor::{EndpointsMsg, Target},
+    ipam::{AddressFamily, Allocated, IpamError, IpamMsg},
+    supervisor::{EndpointReference, EndpointsMsg},
 };
 use volvox_inspect::http::{Answer, ApiError, json_response};
 use volvox_rest::models::{AddressPair, IpamResponse};
@@ -88,7 +88,7 @@ pub(crate) async fn release(State(api): State<Api>, Segment(ip): Segment) -> Ans
         .ask(
             what.clone(),
             |node| &node.endpoints,
-            move |reply| EndpointsMsg::Get { target: Target::Address(address), reply },
+            move |reply| EndpointsMsg::Get { target: EndpointReference::Address(address), reply },
         )
         .await?;
     if let Ok(endpoint) = user {
@@ -122,11 +122,11 @@ fn address_pair(allocated: Allocated, expires: bool) -> AddressPair {
     }
 }
 
-fn family(text: Option<&str>) -> Result<Option<Family>, ApiError> {
+fn family(text: Option<&str>) -> Result<Option<AddressFamily>, ApiError> {
     match text {
         None => Ok(None),
-        Some("ipv4") => Ok(Some(Family::Ipv4)),
-        Some("ipv6") => Ok(Some(Family::Ipv6)),
+        Some("ipv4") => Ok(Some(AddressFamily::Ipv4)),
+        Some("ipv6") => Ok(Some(AddressFamily::Ipv6)),
         Some(other) => Err(ApiError::bad_request(format!(
             "family: {other:?} is neither ipv4 nor ipv6; leave it out for both"
         ))),

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use axum::extract::State;
 use volvox_actors::{
-    cluster::nodes::{NodeEntry, NodesMsg, NodesSource},
+    cluster::remote_nodes::{NodeEntry, RemoteNodesMsg, RemoteNodesSource},
     model::{Addresses, NodeKey},
     node::local_node::{NodeMsg, NodeStatus},
 };
@@ -20,7 +20,7 @@ use crate::api::Api;
 pub(crate) async fn cluster(State(api): State<Api>) -> Answer {
     let others = api
         .gateway
-        .ask_if("GET /cluster/nodes", |node| node.nodes.as_ref(), NodesMsg::List)
+        .ask_if("GET /cluster/nodes", |node| node.nodes.as_ref(), RemoteNodesMsg::List)
         .await?;
     let own = own(&api).await?;
     let mut all =
@@ -28,8 +28,8 @@ pub(crate) async fn cluster(State(api): State<Api>) -> Answer {
     if let Some(list) = others {
         let source = |key: &NodeKey| match list.source {
             _ if key.cluster != api.facts.cluster => "clustermesh",
-            NodesSource::Store => "kvstore",
-            NodesSource::Objects => "custom-resource",
+            RemoteNodesSource::Store => "kvstore",
+            RemoteNodesSource::Objects => "custom-resource",
         };
         let cluster = |(key, entry): (&NodeKey, &NodeEntry)| other(key, entry, source(key));
         all.nodes_added.extend(list.nodes.iter().map(cluster));

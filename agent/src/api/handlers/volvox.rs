@@ -9,7 +9,7 @@ use volvox_actors::{
         build_queue::BuildQueueMsg,
         endpoint::Level,
         ipam::IpamMsg,
-        supervisor::{EndpointsMsg, Target},
+        supervisor::{EndpointReference, EndpointsMsg},
     },
     host::{CellId, Wait, Waits, Whom},
     model::{Labels, drift::Drift},
@@ -195,7 +195,7 @@ pub(crate) async fn endpoint_states(State(api): State<Api>) -> Answer {
 
 /// Builds an endpoint again; comes back once it is built.
 pub(crate) async fn regenerate(State(api): State<Api>, Segment(id): Segment, uri: Uri) -> Answer {
-    let target = id.parse::<Target>().map_err(ApiError::bad_request)?;
+    let target = id.parse::<EndpointReference>().map_err(ApiError::bad_request)?;
     let level = level(first(&query(&uri)?, "level"))?;
     let reason = "asked for by its user".into();
     let what = format!("POST /volvox/endpoint/{id}/regenerate");

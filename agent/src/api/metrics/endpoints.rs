@@ -5,16 +5,16 @@ use std::{collections::BTreeMap, sync::Arc};
 use volvox_actors::{
     endpoints::{
         build_queue::{Class, Queued},
-        endpoint::{EndpointView, State},
+        endpoint::{EndpointState, EndpointView},
         supervisor::{Lengths, Regenerations},
     },
-    restore::{Fate, RestoreReport},
+    restore::{RestoreOutcome, RestoreReport},
 };
 
 use super::sheet::{Histogram, Sheet, bare, row};
 
 pub(super) fn write(sheet: &mut Sheet, views: &[Arc<EndpointView>], queue: &Queued) {
-    let names = State::ALL.map(State::name).into_iter().chain(["not-ready"]);
+    let names = EndpointState::ALL.map(EndpointState::name).into_iter().chain(["not-ready"]);
     let mut states: BTreeMap<&str, u32> = names.map(|name| (name, 0)).collect();
     for view in views {
         *states.entry(view.api_state()).or_default() += 1;
@@ -67,26 +67,34 @@ pub(super) fn write_restore(sheet: &mut Sheet, report: &RestoreReport) {
     let help = "Length of each phase of restoring endpoints";
     sheet.gauge("cilium_endpoint_restoration_duration_seconds", help, rows);
 
-    let count = |fates: &[Fate]| fates.iter().map(|fate| report.count(*fate)).sum::<usize>() as f64;
-    let restoration = |outcome, fates: &[Fate]| {
+    let count = |fates: &[RestoreOutcome]| {
+        fates.iter().map(|fate| report.count(*fate)).sum::<usize>() as f64
+    };
+    let restoration = |outcome, fates: &[RestoreOutcome]| {
         row([("phase", "restoration"), ("outcome", outcome)], count(fates))
     };
     let rows = [
         restoration(
             "total",
-            &[Fate::Pending, Fate::Restored, Fate::Rebuilt, Fate::Degraded, Fate::Failed],
+            &[
+                RestoreOutcome::Pending,
+                RestoreOutcome::Restored,
+                RestoreOutcome::Rebuilt,
+                RestoreOutcome::Degraded,
+                RestoreOutcome::Failed,
+            ],
         ),
-        restoration("successful", &[Fate::Restored, Fate::Rebuilt]),
-        restoration("failed", &[Fate::Degraded, Fate::Failed]),
+        restoration("successful", &[RestoreOutcome::Restored, RestoreOutcome::Rebuilt]),
+        restoration("failed", &[RestoreOutcome::Degraded, RestoreOutcome::Failed]),
     ];
     let help = "Endpoints that were to be restored";
     sheet.gauge("cilium_endpoint_restoration_endpoints", help, rows);
     let fates = [
-        ("pending", Fate::Pending),
-        ("restored", Fate::Restored),
-        ("rebuilt", Fate::Rebuilt),
-        ("degraded", Fate::Degraded),
-        ("failed", Fate::Failed),
+        ("pending", RestoreOutcome::Pending),
+        ("restored", RestoreOutcome::Restored),
+        ("rebuilt", RestoreOutcome::Rebuilt),
+        ("degraded", RestoreOutcome::Degraded),
+        ("failed", RestoreOutcome::Failed),
     ];
     let rows = fates.map(|(name, fate)| row([("fate", name)], count(&[fate])));
     sheet.gauge("volvox_restore_endpoints", "Endpoints of the life before, by fate", rows);

@@ -4,10 +4,10 @@
 use std::{collections::BTreeMap, net::IpAddr};
 
 use volvox_actors::{
-    endpoints::ipam::Lease,
+    endpoints::ipam::AddressLease,
     model::{
-        Scope,
-        drift::{self, Kind},
+        IdentityScope,
+        drift::{self, DriftKind},
     },
     node::{
         auditor::{AuditView, Drifted},
@@ -21,7 +21,11 @@ use volvox_actors::{
 use super::sheet::{Sheet, bare, row};
 use crate::api::Facts;
 
-pub(super) fn write_addresses(sheet: &mut Sheet, leases: &BTreeMap<IpAddr, Lease>, facts: &Facts) {
+pub(super) fn write_addresses(
+    sheet: &mut Sheet,
+    leases: &BTreeMap<IpAddr, AddressLease>,
+    facts: &Facts,
+) {
     let count = |v4: bool| leases.keys().filter(|ip| ip.is_ipv4() == v4).count() as f64;
     let rows = [
         facts.ipv4_range.map(|_| row([("family", "ipv4")], count(true))),
@@ -43,10 +47,10 @@ pub(super) fn write_identities(sheet: &mut Sheet, identities: &[Identity]) {
 
 fn kind(identity: &Identity) -> &'static str {
     match identity.id.scope() {
-        Scope::Global if identity.id.is_reserved() => "reserved",
-        Scope::Global => "cluster_local",
-        Scope::LocalCidr => "node_local",
-        Scope::RemoteNode => "remote_node",
+        IdentityScope::Global if identity.id.is_reserved() => "reserved",
+        IdentityScope::Global => "cluster_local",
+        IdentityScope::LocalCidr => "node_local",
+        IdentityScope::RemoteNode => "remote_node",
     }
 }
 
@@ -78,7 +82,7 @@ pub(super) fn write_audit(sheet: &mut Sheet, audit: &AuditView) {
     let rows = drift::MAPS.iter().flat_map(|map| {
         let counted = audit.drift.get(*map).unwrap_or(&none);
         let name = map.strip_prefix("cilium_").unwrap_or(map);
-        Kind::ALL.map(|kind| {
+        DriftKind::ALL.map(|kind| {
             row([("map_name", name), ("kind", kind.name())], counted.count(kind) as f64)
         })
     });

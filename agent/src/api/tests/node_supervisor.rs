@@ -21,10 +21,12 @@ use tower::ServiceExt;
 use volvox_actors::{
     endpoints::{
         endpoint::{
-            BuildCounts, CreateError, EndpointSpec, EndpointView, Log, LogEntry, PatchError,
-            Realised, State,
+            BuildCounts, CreateError, EndpointSpec, EndpointState, EndpointView, Log, LogEntry,
+            PatchError, Realised,
         },
-        supervisor::{DeleteError, EndpointsMsg, Lengths, NotFound, Regenerations, Target},
+        supervisor::{
+            DeleteError, EndpointReference, EndpointsMsg, Lengths, NotFound, Regenerations,
+        },
         workloads::WorkloadsMsg,
     },
     host::{ActixDriver, Beat, Behaviour, Cx, Host, Message, NoAnswer, NoRecorder, Ref, Time},
@@ -280,7 +282,7 @@ pub(crate) fn view(id: u16, spec: EndpointSpec) -> EndpointView {
     EndpointView {
         id: EndpointId(id),
         drift: Arc::from([]),
-        state: State::Ready,
+        state: EndpointState::Ready,
         failing: false,
         refused: false,
         lost: None,
@@ -308,7 +310,7 @@ pub(crate) fn view(id: u16, spec: EndpointSpec) -> EndpointView {
             wall: 1_700_000_000_000_000_000,
             code: "OK",
             message: "built".into(),
-            state: State::Ready,
+            state: EndpointState::Ready,
         }]),
         counts: BuildCounts {
             builds: 1,
@@ -390,14 +392,14 @@ fn fake_endpoints() -> impl FnMut(EndpointsMsg) {
 
 fn find<'a>(
     all: &'a BTreeMap<u16, Arc<EndpointView>>,
-    target: &Target,
+    target: &EndpointReference,
 ) -> Option<&'a Arc<EndpointView>> {
     all.values().find(|view| match target {
-        Target::Id(id) => view.id == *id,
-        Target::ContainerId(id) => view.spec.container_id == *id,
-        Target::ContainerName(name) => view.spec.container_name == *name,
-        Target::AttachmentId(id) => view.spec.attachment_id() == *id,
-        Target::Pod(pod) => view.spec.pod().as_ref() == Some(pod),
-        Target::Address(address) => view.spec.addresses.iter().any(|a| a == *address),
+        EndpointReference::Id(id) => view.id == *id,
+        EndpointReference::ContainerId(id) => view.spec.container_id == *id,
+        EndpointReference::ContainerName(name) => view.spec.container_name == *name,
+        EndpointReference::AttachmentId(id) => view.spec.attachment_id() == *id,
+        EndpointReference::Pod(pod) => view.spec.pod().as_ref() == Some(pod),
+        EndpointReference::Address(address) => view.spec.addresses.iter().any(|a| a == *address),
     })
 }

@@ -19,8 +19,8 @@ use tokio::{
 use volvox_actors::{
     host::Reply,
     ports::{
-        Change, KvError, KvStore, LeaseId, Listing, Place, Revision, StoreHeader, Transaction,
-        WATCH_ALIVE_EVERY, Watch, WatchEvent, WatchSink,
+        Change, KvError, KvStore, LeaseId, ListPosition, Listing, Revision, StoreHeader,
+        Transaction, WATCH_ALIVE_EVERY, Watch, WatchEvent, WatchSink,
     },
 };
 
@@ -184,7 +184,7 @@ impl Drop for Embedded {
 
 impl KvStore for Embedded {
     /// All at once: it is in memory.
-    fn list(&self, prefix: &str, _: Option<Place>, reply: Reply<Result<Listing, KvError>>) {
+    fn list(&self, prefix: &str, _: Option<ListPosition>, reply: Reply<Result<Listing, KvError>>) {
         let listing = |answer| match answer {
             Answer::Listing(listing) => Some(listing),
             _ => None,

@@ -9,7 +9,7 @@ use volvox_actors_simulated::{
     node::invariants::{self, ALWAYS, AT_REST},
     policy::rules::PolicyMsg,
     ports::FsOp,
-    restore::Fate,
+    restore::RestoreOutcome,
     state_directory::StateFiles,
     testing::Residue,
 };
@@ -125,7 +125,7 @@ impl Node {
     /// At rest: what counts from now on.
     fn remember(&mut self) {
         let report = self.world.report();
-        let rebuilt = report.endpoints.iter().find(|(_, it)| it.fate == Fate::Rebuilt);
+        let rebuilt = report.endpoints.iter().find(|(_, it)| it.fate == RestoreOutcome::Rebuilt);
         if let (false, Some((id, _))) = (self.remembered.tampered, rebuilt) {
             self.wrong(format!("endpoint {id} lost its state file to a kill"));
         }

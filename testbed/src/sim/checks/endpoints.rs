@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use ipnet::IpNet;
-use volvox_actors_simulated::{endpoints::endpoint::State, model::EndpointId, ports::HookState};
+use volvox_actors_simulated::{
+    endpoints::endpoint::EndpointState, model::EndpointId, ports::HookState,
+};
 
 use crate::sim::world::node::Node;
 
@@ -18,7 +20,7 @@ impl Node {
             let Some(view) = views.remove(&id) else {
                 return Some(format!("pod {number} has no endpoint {id} any more"));
             };
-            if view.state != State::Ready || view.failing {
+            if view.state != EndpointState::Ready || view.failing {
                 return Some(format!("endpoint {id} is {}: {:?}", view.state, view.last_error));
             }
             if view.spec.addresses != subject.addresses || view.spec.ifindex != subject.ifindex {

@@ -1,7 +1,7 @@
 //! The node's own endpoint, if it is to have one.
 
 use volvox_actors_simulated::{
-    endpoints::endpoint::State,
+    endpoints::endpoint::EndpointState,
     model::{Direction, EndpointId, IdentityId},
     ports::HOST_IFINDEX,
 };
@@ -27,7 +27,7 @@ impl Node {
             (true, Some(view), Some(row)) => (view, row),
             (true, view, row) => return Some(format!("the node is {view:?} with {row:?}")),
         };
-        if view.state != State::Ready || view.failing {
+        if view.state != EndpointState::Ready || view.failing {
             return Some(format!("the node is {}: {:?}", view.state, view.last_error));
         }
         if row.endpoint != view.id || row.identity != IdentityId::HOST {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use volvox_actors_simulated::{
-    endpoints::endpoint::{EndpointView, State},
+    endpoints::endpoint::{EndpointState, EndpointView},
     model::EndpointId,
     ports::{HookState, Probe},
     testing::KernelState,
@@ -19,11 +19,12 @@ impl Node {
         let stayed = |view: &EndpointView| {
             let had = before.iter().find(|had| had.id == view.id);
             had.is_some_and(|had| {
-                had.state == State::Ready && had.counts.builds == view.counts.builds
+                had.state == EndpointState::Ready && had.counts.builds == view.counts.builds
             })
         };
         let wrong = self.world.kernel.with(|state| {
-            let ready = views.iter().filter(|view| view.state == State::Ready && view.serves());
+            let ready =
+                views.iter().filter(|view| view.state == EndpointState::Ready && view.serves());
             let mut ready = ready.filter(|view| !view.spec.is_host() && stayed(view));
             ready.find_map(|view| {
                 let probe = seen(state, view.id, view.spec.ifindex);

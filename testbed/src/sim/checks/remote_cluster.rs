@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use volvox_actors_simulated::model::Scope;
+use volvox_actors_simulated::model::IdentityScope;
 
 use crate::sim::{
     model::expected::remote_address,
@@ -20,7 +20,7 @@ impl Node {
         let node: IpAddr = NODE_ADDRESS.parse().ok()?;
         let is_there = cluster.has_node();
         let row = self.mapped(node);
-        if row.is_some_and(|id| id.scope() == Scope::RemoteNode) != is_there {
+        if row.is_some_and(|id| id.scope() == IdentityScope::RemoteNode) != is_there {
             return Some(format!("its node {node} is there: {is_there}; the ipcache has {row:?}"));
         }
         rows.into_iter().find_map(|(address, expected)| {

@@ -6,7 +6,7 @@ use volvox_actors_simulated::{
     endpoints::{
         endpoint::EndpointView,
         ipam::{Allocated, IpamMsg},
-        supervisor::{DeleteError, EndpointsMsg, Target},
+        supervisor::{DeleteError, EndpointReference, EndpointsMsg},
     },
     host::{Answer, Reply},
     model::{Addresses, EndpointId},
@@ -82,7 +82,7 @@ impl Node {
     }
 
     fn pose_deletion(&self, attachment: &str) -> Answer<Deleted> {
-        let target = Target::AttachmentId(attachment.to_owned());
+        let target = EndpointReference::AttachmentId(attachment.to_owned());
         let endpoints = self.world.node_supervisor().endpoints.clone();
         self.world.pose(&endpoints, |reply| EndpointsMsg::Delete { target, reply })
     }

@@ -4,7 +4,7 @@
 use volvox_actors_simulated::{
     endpoints::{
         endpoint::Level,
-        supervisor::{EndpointsMsg, Target},
+        supervisor::{EndpointReference, EndpointsMsg},
     },
     host::Reply,
     services::service_cache::ServicesMsg,
@@ -24,7 +24,7 @@ impl Node {
         let loads = self.world.kernel.with(|state| state.loads);
         let request = |level| {
             move |reply: Reply<Regenerated>| EndpointsMsg::Regenerate {
-                target: Target::Id(id),
+                target: EndpointReference::Id(id),
                 level,
                 reason: "asked for".into(),
                 reply,

@@ -6,7 +6,7 @@ use serde_json::json;
 use volvox_actors_simulated::{
     cluster::kvstore::{ADDRESSES, IDENTITIES, NODES},
     model::{ClusterId, IdentityId},
-    testing::{MemoryClusters, MemoryKvStore},
+    testing::{MemoryKvStore, MemoryRemoteClusters},
 };
 
 use crate::sim::model::{
@@ -25,7 +25,7 @@ pub(in crate::sim) const NODE_ADDRESS: &str = "203.0.113.8";
 /// The other cluster.
 pub(in crate::sim) struct RemoteCluster {
     pub(super) store: MemoryKvStore,
-    pub(super) clusters: MemoryClusters,
+    pub(super) clusters: MemoryRemoteClusters,
     pub(super) configured: bool,
     /// What its pods are.
     apps: BTreeMap<u8, App>,
@@ -49,7 +49,7 @@ fn node_key() -> String {
 impl RemoteCluster {
     /// Configured, without pods.
     pub(super) fn new() -> Self {
-        let (store, clusters) = (MemoryKvStore::default(), MemoryClusters::default());
+        let (store, clusters) = (MemoryKvStore::default(), MemoryRemoteClusters::default());
         let config = json!({ "id": NUMBER, "capabilities": {} });
         store.put(&format!("cilium/cluster-config/{NAME}"), &config.to_string());
         clusters.configure(NAME, &store);

@@ -5,7 +5,7 @@ use crate::model::NamedPorts;
 
 const WEB: IdentityId = IdentityId(300);
 
-fn at(remote: &mut Remote, ip: &str, ports: &[u16]) -> IpNet {
+fn at(remote: &mut RemoteAddresses, ip: &str, ports: &[u16]) -> IpNet {
     let prefix = format!("{ip}/32").parse().unwrap();
     let ports: NamedPorts =
         ports.iter().map(|&port| ("http".to_owned(), [(6, port)].into())).collect();
@@ -20,7 +20,7 @@ fn at(remote: &mut Remote, ip: &str, ports: &[u16]) -> IpNet {
 fn an_address_waits_until_policies_can_learn_what_its_ports_are_called() {
     let prefix: IpNet = "10.9.0.1/32".parse().unwrap();
     let ports = NamedPorts::from([("http".to_owned(), [(6, 80)].into())]);
-    let mut remote = Remote::inherited(Inherited {
+    let mut remote = RemoteAddresses::inherited(InheritedAddresses {
         rows: [(prefix, (WEB, Tunnel::NONE))].into(),
         identities: [(WEB, Labels::default())].into(),
         named_ports: [(WEB, Arc::new(ports))].into(),
@@ -61,10 +61,10 @@ fn an_address_waits_until_policies_can_learn_what_its_ports_are_called() {
 fn an_address_that_moves_to_another_node_is_mapped_anew() {
     let prefix: IpNet = "10.9.0.1/32".parse().unwrap();
     let [one, two] = ["192.0.2.1", "192.0.2.2"].map(|ip| Tunnel::to(ip.parse().unwrap()));
-    let mut remote = Remote::inherited(Inherited {
+    let mut remote = RemoteAddresses::inherited(InheritedAddresses {
         rows: [(prefix, (WEB, one))].into(),
         identities: [(WEB, Labels::default())].into(),
-        ..Inherited::default()
+        ..InheritedAddresses::default()
     });
     let mut at = |tunnel| {
         let owner = Owner { identity: WEB, named_ports: None, tunnel };
@@ -87,8 +87,8 @@ fn an_address_that_moves_to_another_node_is_mapped_anew() {
 fn what_is_said_while_the_ipcache_is_told_is_told_once_it_has_answered() {
     const DB: IdentityId = IdentityId(301);
     let all = [WEB, DB].map(|id| (id, Labels::default()));
-    let inherited = Inherited { identities: all.into(), ..Inherited::default() };
-    let mut remote = Remote::inherited(inherited);
+    let inherited = InheritedAddresses { identities: all.into(), ..InheritedAddresses::default() };
+    let mut remote = RemoteAddresses::inherited(inherited);
     let here = Via::default();
     let prefixes = ["10.9.0.1", "10.9.0.2"].map(|ip| at(&mut remote, ip, &[]));
     assert_eq!(remote.next(), None);
@@ -130,10 +130,10 @@ fn what_is_said_while_the_ipcache_is_told_is_told_once_it_has_answered() {
 #[test]
 fn an_address_that_comes_again_while_it_is_given_up_waits_until_it_is() {
     let begin = || {
-        let mut remote = Remote::inherited(Inherited {
+        let mut remote = RemoteAddresses::inherited(InheritedAddresses {
             rows: [("10.9.0.1/32".parse().unwrap(), (WEB, Tunnel::NONE))].into(),
             identities: [(WEB, Labels::default())].into(),
-            ..Inherited::default()
+            ..InheritedAddresses::default()
         });
         let prefix = at(&mut remote, "10.9.0.1", &[]);
         remote.want(prefix, None, false);
@@ -143,7 +143,7 @@ fn an_address_that_comes_again_while_it_is_given_up_waits_until_it_is() {
         assert_eq!(remote.next_rows(), None, "nobody knows yet whether it is given up");
         (remote, gone)
     };
-    let again = |remote: &mut Remote| {
+    let again = |remote: &mut RemoteAddresses| {
         remote.listed();
         assert_eq!(remote.next(), None, "somebody is to have the identity");
         let rows = remote.next_rows().unwrap();
@@ -164,7 +164,7 @@ fn an_address_that_comes_again_while_it_is_given_up_waits_until_it_is() {
 
 #[test]
 fn many_rows_are_told_in_parts() {
-    let mut remote = Remote::default();
+    let mut remote = RemoteAddresses::default();
     remote.held.learned(WEB);
     let count = u32::try_from(ROWS_AT_ONCE).unwrap() + 1;
     for nth in 0..count {
@@ -178,7 +178,7 @@ fn many_rows_are_told_in_parts() {
 
 #[test]
 fn of_what_is_said_together_the_last_is_told() {
-    let mut remote = Remote::default();
+    let mut remote = RemoteAddresses::default();
     remote.held.learned(WEB);
     let prefix = at(&mut remote, "10.9.0.1", &[]);
     remote.want(prefix, None, false);

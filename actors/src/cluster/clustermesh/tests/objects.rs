@@ -8,14 +8,14 @@ use super::{CLIENT, b, node};
 use crate::{
     cluster::sharing::tests::objects::fixture,
     model::{ClusterId, IdentityId},
-    testing::{KvLink, MemoryClusters, allow_from},
+    testing::{KvLink, MemoryRemoteClusters, allow_from},
 };
 
 #[test]
 fn identities_of_other_clusters_stand_beside_objects() {
     let cluster = fixture::cluster();
     let mut world = fixture::node(&cluster, "node-1", "192.0.2.1");
-    let (clusters, b) = (MemoryClusters::default(), b());
+    let (clusters, b) = (MemoryRemoteClusters::default(), b());
     node(&b, "cilium/state/nodes/v1/", "b", "far", "198.51.100.7");
     clusters.configure("b", &b);
     world.clusters = Some(clusters.clone());

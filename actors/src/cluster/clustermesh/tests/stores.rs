@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{CLIENT, Region, address, b, cluster, identity, node, service};
 use crate::{
-    cluster::{nodes::NodesMsg, sharing::tests::store::fixture},
+    cluster::{remote_nodes::RemoteNodesMsg, sharing::tests::store::fixture},
     model::{ClusterId, Direction, IdentityId},
     policy::rules::lookup,
     testing::{MemoryKvStore, to_http},
@@ -30,7 +30,7 @@ fn who_is_where_in_another_cluster_is_known_here() {
     let addresses = fixture::addresses(&region.world);
     assert_eq!(addresses.clusters.into_iter().collect::<Vec<_>>(), [("b".into(), (1, 1))]);
     let nodes = region.world.node_supervisor().nodes.clone().unwrap();
-    let nodes = region.world.ask(&nodes, NodesMsg::Show);
+    let nodes = region.world.ask(&nodes, RemoteNodesMsg::Show);
     assert_eq!(nodes.clusters.into_iter().collect::<Vec<_>>(), [("b".into(), 1)]);
 
     // And it goes.

@@ -20,14 +20,17 @@
 //! - Map: others learn which identity its addresses have, last of all, unless they know.
 //!
 //! What goes wrong at any stage ends the build (`outcome.rs`), and a deletion does (`teardown.rs`).
-//! A build that is not at a stage waits for one answer: [`Awaited`]. The answers (`answers.rs`,
+//! A build that is not at a stage waits for one answer: [`BuildWait`]. The answers (`answers.rs`,
 //! `kernel.rs`) make the next stage of it and call `advance`. An answer that no build waits for is
 //! late: its build was ended by a deletion.
 
 use std::sync::Arc;
 
 use super::{
-    super::{Endpoint, State, known::Known, phase::Phase, plan::Plan},
+    super::{
+        Endpoint, EndpointState, phase::EndpointPhase, plan::EndpointPlan,
+        realised::RealisedEndpoint,
+    },
     Build,
 };
 use crate::{
@@ -37,7 +40,7 @@ use crate::{
 };
 
 /// The policy that a build is of.
-pub(in super::super) enum Target {
+pub(in super::super) enum TargetPolicy {
     /// One that came with what triggered the build, and the change to it.
     Brought(Changed),
     /// One that was asked for.
@@ -46,7 +49,7 @@ pub(in super::super) enum Target {
     Retained,
 }
 
-impl Target {
+impl TargetPolicy {
     /// The policy, unless it is the kernel's.
     pub(super) fn policy(&self) -> Option<&Arc<EndpointPolicy>> {
         match self {
@@ -66,48 +69,48 @@ impl Target {
 }
 
 /// What comes next in a build.
-pub(in super::super) enum Stage {
+pub(in super::super) enum BuildStage {
     /// The state file is to say what is so. The policy may have come with the trigger.
     Save(Option<Changed>),
     /// The policy is to be known.
     Policy(Option<Changed>),
     /// The policy stands.
-    Compare(Target),
+    Compare(TargetPolicy),
     /// The permit is there.
-    Permitted(Target, Permit),
+    Permitted(TargetPolicy, Permit),
     /// What the kernel holds is to be known.
-    Read(Target, Permit),
+    Read(TargetPolicy, Permit),
     /// The new generation is to be built aside.
-    Aside(Target, Permit),
+    Aside(TargetPolicy, Permit),
     /// The new generation is to serve.
-    Flip(Target, Plan),
+    Flip(TargetPolicy, EndpointPlan),
     /// Others are to know its addresses.
-    Map(Target),
+    Map(TargetPolicy),
     /// All is done.
-    Done(Target),
+    Done(TargetPolicy),
 }
 
 /// What a build waits for.
-pub(in super::super) enum Awaited {
+pub(in super::super) enum BuildWait {
     /// The state file is written, as of that edition of the endpoint.
     StateFile { edition: u64, brought: Option<Changed> },
     /// The policy.
     Policy,
     /// A permit.
-    Permit(Target),
+    Permit(TargetPolicy),
     /// What the kernel holds, all of it.
-    Snapshot(Target, Permit),
+    Snapshot(TargetPolicy, Permit),
     /// The policy map that is in use.
-    PolicyMap(Target, Permit),
+    PolicyMap(TargetPolicy, Permit),
     /// What is built aside.
-    Aside(Target, Permit, Plan),
+    Aside(TargetPolicy, Permit, EndpointPlan),
     /// The flip.
-    Flip(Target, Plan),
+    Flip(TargetPolicy, EndpointPlan),
     /// The rows of the ipcache.
-    Ipcache(Target),
+    Ipcache(TargetPolicy),
 }
 
-impl Awaited {
+impl BuildWait {
     /// Its name for people.
     pub(super) fn step(&self) -> &'static str {
         match self {
@@ -125,69 +128,71 @@ impl Awaited {
 
 impl Endpoint {
     /// Takes a build on from that stage, until it has to wait for an answer or is done.
-    pub(super) fn advance(&mut self, cx: &mut Cx<'_, Self>, build: Build, mut stage: Stage) {
+    pub(super) fn advance(&mut self, cx: &mut Cx<'_, Self>, build: Build, mut stage: BuildStage) {
         loop {
             stage = match stage {
-                Stage::Save(brought) if self.is_written() => Stage::Policy(brought),
-                Stage::Save(brought) => return self.save(cx, build, brought),
+                BuildStage::Save(brought) if self.is_written() => BuildStage::Policy(brought),
+                BuildStage::Save(brought) => return self.save(cx, build, brought),
 
-                Stage::Policy(_) if self.record.unlabelled && self.may_keep() => {
-                    Stage::Compare(Target::Retained)
+                BuildStage::Policy(_) if self.record.unlabelled && self.may_keep() => {
+                    BuildStage::Compare(TargetPolicy::Retained)
                 }
-                Stage::Policy(Some(changed)) => Stage::Compare(Target::Brought(changed)),
-                Stage::Policy(None) => return self.ask_policy(cx, build),
+                BuildStage::Policy(Some(changed)) => {
+                    BuildStage::Compare(TargetPolicy::Brought(changed))
+                }
+                BuildStage::Policy(None) => return self.ask_policy(cx, build),
 
-                Stage::Compare(target) => match self.compare(&build, &target) {
+                BuildStage::Compare(target) => match self.compare(&build, &target) {
                     Some(plan) if plan.is_empty() => {
-                        self.become_state(cx, State::Regenerating, "compared");
-                        Stage::Map(target)
+                        self.become_state(cx, EndpointState::Regenerating, "compared");
+                        BuildStage::Map(target)
                     }
                     Some(plan) if plan.aside.is_empty() => {
                         self.regenerating(cx, &build);
-                        Stage::Flip(target, plan)
+                        BuildStage::Flip(target, plan)
                     }
                     _ => return self.ask_permit(cx, build, target),
                 },
 
-                Stage::Permitted(target, permit) => {
+                BuildStage::Permitted(target, permit) => {
                     self.regenerating(cx, &build);
                     self.publish(cx);
-                    Stage::Read(target, permit)
+                    BuildStage::Read(target, permit)
                 }
 
-                Stage::Read(target, permit) => match &self.datapath.known {
+                BuildStage::Read(target, permit) => match &self.datapath.known {
                     None => return self.read_all(cx, build, target, permit),
-                    Some(Known { config: Some(config), policy: None, .. }) => {
+                    Some(RealisedEndpoint { config: Some(config), policy: None, .. }) => {
                         let slot = config.policy_slot;
                         return self.read_policy(cx, build, target, permit, slot);
                     }
-                    Some(_) => Stage::Aside(target, permit),
+                    Some(_) => BuildStage::Aside(target, permit),
                 },
 
-                Stage::Aside(target, permit) => match self.plan(&build.trigger, &target) {
+                BuildStage::Aside(target, permit) => match self.plan(&build.trigger, &target) {
                     None => return self.nothing_known(cx, build, &target),
                     // What is left waits for the kernel, not for a processor: the permit goes back.
-                    Some(plan) if plan.aside.is_empty() => Stage::Flip(target, plan),
+                    Some(plan) if plan.aside.is_empty() => BuildStage::Flip(target, plan),
                     Some(plan) => return self.build_aside(cx, build, target, permit, plan),
                 },
 
-                Stage::Flip(target, plan) if plan.flip.is_empty() => Stage::Map(target),
-                Stage::Flip(target, plan) => return self.flip(cx, build, target, plan),
+                BuildStage::Flip(target, plan) if plan.flip.is_empty() => BuildStage::Map(target),
+                BuildStage::Flip(target, plan) => return self.flip(cx, build, target, plan),
 
-                Stage::Map(target) => match self.unmapped_entries() {
-                    None => Stage::Done(target),
+                BuildStage::Map(target) => match self.unmapped_entries() {
+                    None => BuildStage::Done(target),
                     Some(entries) => return self.map_addresses(cx, build, target, entries),
                 },
 
-                Stage::Done(target) => return self.finish(cx, build, &target),
+                BuildStage::Done(target) => return self.finish(cx, build, &target),
             };
         }
     }
 
     /// Leaves a build until that is answered.
-    pub(super) fn wait(&mut self, build: Build, awaited: Awaited) {
+    pub(super) fn wait(&mut self, build: Build, awaited: BuildWait) {
         let build = Build { step: awaited.step(), ..build };
-        self.phase = Phase::Building(build, awaited);
+        self.phase = EndpointPhase::Building(build, awaited);
     }
 
     /// Whether the state file need not be written first. What its labels are to be is written with
@@ -197,7 +202,7 @@ impl Endpoint {
     }
 
     /// What there is to do, if all that the kernel holds is known.
-    fn compare(&mut self, build: &Build, target: &Target) -> Option<Plan> {
+    fn compare(&mut self, build: &Build, target: &TargetPolicy) -> Option<EndpointPlan> {
         if let Some(policy) = target.policy() {
             self.policy.heard = policy.revision;
         }

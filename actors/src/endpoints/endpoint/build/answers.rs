@@ -6,7 +6,7 @@ use ipnet::IpNet;
 
 use super::{
     super::{Endpoint, answers::EndpointAnswer},
-    Awaited, Build, Stage, Target,
+    Build, BuildStage, BuildWait, TargetPolicy,
 };
 use crate::{
     endpoints::build_queue::{BuildQueueMsg, Permit},
@@ -32,7 +32,7 @@ impl Endpoint {
     pub(super) fn save(&mut self, cx: &mut Cx<'_, Self>, build: Build, brought: Option<Changed>) {
         let ops = commit_plan(&self.state_file());
         self.write(cx, ops, EndpointAnswer::Saved);
-        self.wait(build, Awaited::StateFile { edition: self.edition, brought });
+        self.wait(build, BuildWait::StateFile { edition: self.edition, brought });
     }
 
     /// Its state file was written, or why not.
@@ -52,7 +52,7 @@ impl Endpoint {
             tracing::error!(endpoint = %self.id, error, "state was not written");
             self.note(cx, "Warning", &format!("state was not written: {error}"));
         }
-        self.advance(cx, build, Stage::Policy(brought));
+        self.advance(cx, build, BuildStage::Policy(brought));
     }
 
     /// Has the policy told.
@@ -68,7 +68,7 @@ impl Endpoint {
             let make = |reply| PolicyMsg::Resolve { subject, reply };
             cx.ask(&peers.policy, POLICY_PATIENCE, why, make, EndpointAnswer::Resolved);
         }
-        self.wait(build, Awaited::Policy);
+        self.wait(build, BuildWait::Policy);
     }
 
     pub(in super::super) fn resolved_or_kept(
@@ -79,27 +79,30 @@ impl Endpoint {
         if matches!(answer, Ok(None)) {
             self.await_policies(cx);
         }
-        self.resolved(cx, answer.map(|policy| policy.map_or(Target::Retained, Target::Resolved)));
+        self.resolved(
+            cx,
+            answer.map(|policy| policy.map_or(TargetPolicy::Retained, TargetPolicy::Resolved)),
+        );
     }
 
     pub(in super::super) fn resolved(
         &mut self,
         cx: &mut Cx<'_, Self>,
-        answer: Result<Target, AskError>,
+        answer: Result<TargetPolicy, AskError>,
     ) {
         let taken = self.phase.take_build(|awaited| match awaited {
-            Awaited::Policy => Ok(()),
+            BuildWait::Policy => Ok(()),
             other => Err(other),
         });
         let Some((build, ())) = taken else { return };
         match answer {
-            Ok(target) => self.advance(cx, build, Stage::Compare(target)),
+            Ok(target) => self.advance(cx, build, BuildStage::Compare(target)),
             Err(error) => self.fail(cx, build, &format!("policy was not computed: {error}")),
         }
     }
 
     /// Has a permit given.
-    pub(super) fn ask_permit(&mut self, cx: &mut Cx<'_, Self>, build: Build, target: Target) {
+    pub(super) fn ask_permit(&mut self, cx: &mut Cx<'_, Self>, build: Build, target: TargetPolicy) {
         let (endpoint, class) = (self.id, build.trigger.class);
         let peers = Rc::clone(&self.peers);
         cx.ask(
@@ -109,7 +112,7 @@ impl Endpoint {
             |reply| BuildQueueMsg::Acquire { endpoint, class, reply },
             EndpointAnswer::Permitted,
         );
-        self.wait(build, Awaited::Permit(target));
+        self.wait(build, BuildWait::Permit(target));
     }
 
     pub(in super::super) fn permitted(
@@ -118,12 +121,12 @@ impl Endpoint {
         answer: Result<Permit, AskError>,
     ) {
         let taken = self.phase.take_build(|awaited| match awaited {
-            Awaited::Permit(target) => Ok(target),
+            BuildWait::Permit(target) => Ok(target),
             other => Err(other),
         });
         let Some((build, target)) = taken else { return };
         match answer {
-            Ok(permit) => self.advance(cx, build, Stage::Permitted(target, permit)),
+            Ok(permit) => self.advance(cx, build, BuildStage::Permitted(target, permit)),
             Err(error) => self.fail(cx, build, &format!("no build permit: {error}")),
         }
     }
@@ -139,7 +142,7 @@ impl Endpoint {
         &mut self,
         cx: &mut Cx<'_, Self>,
         build: Build,
-        target: Target,
+        target: TargetPolicy,
         entries: Vec<(IpNet, IpcacheEntry)>,
     ) {
         let peers = Rc::clone(&self.peers);
@@ -151,7 +154,7 @@ impl Endpoint {
             |reply| IpcacheMsg::Upsert { entries, reply },
             move |answer| EndpointAnswer::Mapped(reported, answer),
         );
-        self.wait(build, Awaited::Ipcache(target));
+        self.wait(build, BuildWait::Ipcache(target));
     }
 
     pub(in super::super) fn mapped(
@@ -162,12 +165,12 @@ impl Endpoint {
     ) {
         self.mapped = matches!(answer, Ok(Ok(()))).then_some(reported);
         let taken = self.phase.take_build(|awaited| match awaited {
-            Awaited::Ipcache(target) => Ok(target),
+            BuildWait::Ipcache(target) => Ok(target),
             other => Err(other),
         });
         let Some((build, target)) = taken else { return };
         let error = match answer {
-            Ok(Ok(())) => return self.advance(cx, build, Stage::Done(target)),
+            Ok(Ok(())) => return self.advance(cx, build, BuildStage::Done(target)),
             Ok(Err(error)) => error.to_string(),
             Err(error) => error.to_string(),
         };

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::{
     super::{
-        Endpoint, State,
+        Endpoint, EndpointState,
         answers::EndpointAnswer,
-        known::Known,
-        plan::{Plan, plan},
+        plan::{EndpointPlan, plan},
+        realised::RealisedEndpoint,
     },
-    Awaited, Build, KERNEL_PATIENCE, Stage, Target, Trigger,
+    Build, BuildStage, BuildWait, KERNEL_PATIENCE, TargetPolicy, Trigger,
 };
 use crate::{
     endpoints::build_queue::Permit,
@@ -22,12 +22,12 @@ impl Endpoint {
     /// It is being changed from now on.
     pub(super) fn regenerating(&mut self, cx: &Cx<'_, Self>, build: &Build) {
         let reason = &build.trigger.reason;
-        self.become_state(cx, State::Regenerating, reason);
+        self.become_state(cx, EndpointState::Regenerating, reason);
         self.note(cx, "OK", &format!("Regenerating endpoint: {reason}"));
     }
 
     /// What there is to do.
-    pub(super) fn plan(&self, trigger: &Trigger, target: &Target) -> Option<Plan> {
+    pub(super) fn plan(&self, trigger: &Trigger, target: &TargetPolicy) -> Option<EndpointPlan> {
         let known = self.datapath.known.as_ref()?;
         let rows = match target.policy() {
             Some(policy) => Arc::clone(&policy.rows),
@@ -41,11 +41,11 @@ impl Endpoint {
         &mut self,
         cx: &mut Cx<'_, Self>,
         build: Build,
-        target: Target,
+        target: TargetPolicy,
         permit: Permit,
     ) {
         let ops = vec![KernelOp::Snapshot];
-        self.submit(cx, build, Awaited::Snapshot(target, permit), ops, EndpointAnswer::Read);
+        self.submit(cx, build, BuildWait::Snapshot(target, permit), ops, EndpointAnswer::Read);
     }
 
     /// Has the policy map read that is in use.
@@ -53,12 +53,12 @@ impl Endpoint {
         &mut self,
         cx: &mut Cx<'_, Self>,
         build: Build,
-        target: Target,
+        target: TargetPolicy,
         permit: Permit,
         slot: u32,
     ) {
         let ops = vec![KernelOp::ReadPolicy { slot }];
-        self.submit(cx, build, Awaited::PolicyMap(target, permit), ops, EndpointAnswer::Read);
+        self.submit(cx, build, BuildWait::PolicyMap(target, permit), ops, EndpointAnswer::Read);
     }
 
     pub(in super::super) fn read(
@@ -67,7 +67,7 @@ impl Endpoint {
         answer: Result<KernelDone, AskError>,
     ) {
         let taken = self.phase.take_build(|awaited| match awaited {
-            Awaited::Snapshot(target, permit) | Awaited::PolicyMap(target, permit) => {
+            BuildWait::Snapshot(target, permit) | BuildWait::PolicyMap(target, permit) => {
                 Ok((target, permit))
             }
             other => Err(other),
@@ -77,13 +77,13 @@ impl Endpoint {
         let stage = match done.map(|done| done.outcomes.into_iter().next()) {
             Ok(Some(KernelOutcome::Snapshot(snapshot))) => {
                 self.note_snapshot(&snapshot);
-                Stage::Read(target, permit)
+                BuildStage::Read(target, permit)
             }
             Ok(Some(KernelOutcome::Policy(rows))) => {
                 self.note_policy_map(rows);
-                Stage::Aside(target, permit)
+                BuildStage::Aside(target, permit)
             }
-            Ok(_) => Stage::Aside(target, permit),
+            Ok(_) => BuildStage::Aside(target, permit),
             Err(error) => return self.fail_after(cx, build, &target, &error),
         };
         self.advance(cx, build, stage);
@@ -91,7 +91,7 @@ impl Endpoint {
 
     fn note_snapshot(&mut self, snapshot: &KernelSnapshot) {
         let rows = OwnedRows::of(snapshot);
-        let known = Known::seen(snapshot, &rows, self.id, &self.record.spec);
+        let known = RealisedEndpoint::seen(snapshot, &rows, self.id, &self.record.spec);
         self.compare_rows(&known, snapshot);
         self.datapath.known = Some(known);
     }
@@ -112,12 +112,12 @@ impl Endpoint {
         &mut self,
         cx: &mut Cx<'_, Self>,
         build: Build,
-        target: Target,
+        target: TargetPolicy,
         permit: Permit,
-        plan: Plan,
+        plan: EndpointPlan,
     ) {
         let ops = plan.aside.clone();
-        self.submit(cx, build, Awaited::Aside(target, permit, plan), ops, EndpointAnswer::Built);
+        self.submit(cx, build, BuildWait::Aside(target, permit, plan), ops, EndpointAnswer::Built);
     }
 
     pub(in super::super) fn built(
@@ -126,7 +126,7 @@ impl Endpoint {
         answer: Result<KernelDone, AskError>,
     ) {
         let taken = self.phase.take_build(|awaited| match awaited {
-            Awaited::Aside(target, permit, plan) => Ok((target, permit, plan)),
+            BuildWait::Aside(target, permit, plan) => Ok((target, permit, plan)),
             other => Err(other),
         });
         let Some((build, (target, permit, plan))) = taken else {
@@ -137,16 +137,22 @@ impl Endpoint {
             Ok(_) => {
                 // What is left waits for the kernel, not for a processor.
                 drop(permit);
-                self.advance(cx, build, Stage::Flip(target, plan));
+                self.advance(cx, build, BuildStage::Flip(target, plan));
             }
             Err(error) => self.fail_after(cx, build, &target, &error),
         }
     }
 
     /// Has the new generation serve.
-    pub(super) fn flip(&mut self, cx: &mut Cx<'_, Self>, build: Build, target: Target, plan: Plan) {
+    pub(super) fn flip(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        build: Build,
+        target: TargetPolicy,
+        plan: EndpointPlan,
+    ) {
         let ops = plan.flip.clone();
-        self.submit(cx, build, Awaited::Flip(target, plan), ops, EndpointAnswer::Flipped);
+        self.submit(cx, build, BuildWait::Flip(target, plan), ops, EndpointAnswer::Flipped);
     }
 
     pub(in super::super) fn flipped(
@@ -155,7 +161,7 @@ impl Endpoint {
         answer: Result<KernelDone, AskError>,
     ) {
         let taken = self.phase.take_build(|awaited| match awaited {
-            Awaited::Flip(target, plan) => Ok((target, plan)),
+            BuildWait::Flip(target, plan) => Ok((target, plan)),
             other => Err(other),
         });
         let Some((build, (target, plan))) = taken else {
@@ -163,13 +169,13 @@ impl Endpoint {
         };
         let rows = self.led_to(&target, &plan);
         match self.note_answer(cx, &plan.flip, rows.as_ref(), answer) {
-            Ok(_) => self.advance(cx, build, Stage::Map(target)),
+            Ok(_) => self.advance(cx, build, BuildStage::Map(target)),
             Err(error) => self.fail_after(cx, build, &target, &error),
         }
     }
 
     /// The rows of the policy map to which a plan's steps lead.
-    fn led_to(&self, target: &Target, plan: &Plan) -> Option<Arc<PolicyRows>> {
+    fn led_to(&self, target: &TargetPolicy, plan: &EndpointPlan) -> Option<Arc<PolicyRows>> {
         match target.policy() {
             Some(_) => Some(Arc::clone(&plan.policy)),
             None => self.datapath.retained.clone(),
@@ -181,7 +187,7 @@ impl Endpoint {
         &mut self,
         cx: &mut Cx<'_, Self>,
         build: Build,
-        awaited: Awaited,
+        awaited: BuildWait,
         ops: Vec<KernelOp>,
         then: impl FnOnce(Result<KernelDone, AskError>) -> EndpointAnswer + 'static,
     ) {

@@ -4,9 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     super::{
-        Endpoint, Realised, State, actor::answer_all, answers::EndpointAnswer, results::Outcome,
+        Endpoint, EndpointState, Realised, actor::answer_all, answers::EndpointAnswer,
+        results::BuildOutcome,
     },
-    Build, RETRY_BASE, RETRY_MAX, Target, Trigger,
+    Build, RETRY_BASE, RETRY_MAX, TargetPolicy, Trigger,
 };
 use crate::{
     endpoints::endpoint::{CreateError, Level, PatchError},
@@ -17,7 +18,7 @@ use crate::{
 
 impl Endpoint {
     /// A build is done.
-    pub(super) fn finish(&mut self, cx: &mut Cx<'_, Self>, build: Build, target: &Target) {
+    pub(super) fn finish(&mut self, cx: &mut Cx<'_, Self>, build: Build, target: &TargetPolicy) {
         let Build { trigger, since, .. } = build;
         let counts = &mut self.results.counts;
         counts.builds += 1;
@@ -31,13 +32,14 @@ impl Endpoint {
                 None
             }
         };
-        self.results.outcome = if lack.is_some() { Outcome::Short } else { Outcome::Whole };
+        self.results.outcome =
+            if lack.is_some() { BuildOutcome::Short } else { BuildOutcome::Whole };
         self.results.last_error = lack.map(Arc::from);
         self.results.drift = std::mem::take(&mut self.datapath.drifted).into();
         self.datapath.retained = None;
         self.keep_only_identity();
         let reason = Arc::clone(&trigger.reason);
-        self.become_state(cx, State::Ready, &reason);
+        self.become_state(cx, EndpointState::Ready, &reason);
         let answer = match self.results.last_error.clone() {
             None => {
                 let done = "Completed endpoint regeneration with no pending regeneration requests";
@@ -93,7 +95,7 @@ impl Endpoint {
         &mut self,
         cx: &mut Cx<'_, Self>,
         build: Build,
-        target: &Target,
+        target: &TargetPolicy,
         error: &str,
     ) {
         if mutated(Mutant::FailureReportedReady) {
@@ -103,10 +105,17 @@ impl Endpoint {
     }
 
     /// What is to be built cannot be said: nobody knows what the kernel holds.
-    pub(super) fn nothing_known(&mut self, cx: &mut Cx<'_, Self>, build: Build, target: &Target) {
+    pub(super) fn nothing_known(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        build: Build,
+        target: &TargetPolicy,
+    ) {
         let error = match target {
-            Target::Retained => "the kernel holds no policy that could be kept",
-            Target::Brought(_) | Target::Resolved(_) => "it is not known what the kernel holds",
+            TargetPolicy::Retained => "the kernel holds no policy that could be kept",
+            TargetPolicy::Brought(_) | TargetPolicy::Resolved(_) => {
+                "it is not known what the kernel holds"
+            }
         };
         self.fail_after(cx, build, target, error);
     }
@@ -119,14 +128,14 @@ impl Endpoint {
         counts.failures += 1;
         counts.last_build = cx.now().since(since);
         counts.failures_in_a_row += 1;
-        if self.results.outcome == Outcome::Whole {
-            self.results.outcome = Outcome::Failed;
+        if self.results.outcome == BuildOutcome::Whole {
+            self.results.outcome = BuildOutcome::Failed;
         }
         self.results.last_error = Some(Arc::from(error));
-        if matches!(self.state, State::Restoring | State::WaitingToRegenerate) {
-            self.become_state(cx, State::Regenerating, error);
+        if matches!(self.state, EndpointState::Restoring | EndpointState::WaitingToRegenerate) {
+            self.become_state(cx, EndpointState::Regenerating, error);
         }
-        self.become_state(cx, State::Ready, error);
+        self.become_state(cx, EndpointState::Ready, error);
         self.note(cx, "Failed", &format!("Error regenerating endpoint: {error}"));
         self.publish(cx);
         answer_all(trigger.waiting, &Err(PatchError::Failed(error.to_owned())));
@@ -145,7 +154,7 @@ impl Endpoint {
     /// Shows that its labels are to have another identity, if so.
     fn await_identity(&mut self, cx: &mut Cx<'_, Self>) {
         if self.naming.identification.is_some() {
-            self.become_state(cx, State::WaitingForIdentity, "its labels changed");
+            self.become_state(cx, EndpointState::WaitingForIdentity, "its labels changed");
             self.publish(cx);
         }
     }
@@ -166,9 +175,9 @@ impl Endpoint {
             return;
         }
         let outcome = self.results.outcome;
-        if outcome == Outcome::Whole && self.interface.lost.is_some() {
+        if outcome == BuildOutcome::Whole && self.interface.lost.is_some() {
             self.repair(cx);
-        } else if outcome == Outcome::Failed || !self.record.on_disk {
+        } else if outcome == BuildOutcome::Failed || !self.record.on_disk {
             let reason = Arc::from("datapath build failed previously");
             let trigger = Trigger::new(Level::Load, reason, Vec::new());
             if self.naming.stale && self.naming.identification.is_none() {

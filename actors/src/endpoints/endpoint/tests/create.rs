@@ -1,7 +1,7 @@
 //! Tests: a creation programs all in a safe order, and refuses what is already in use.
 
 use crate::{
-    endpoints::endpoint::State,
+    endpoints::endpoint::EndpointState,
     model::EndpointId,
     ports::{Attachment, HookState, IpcacheRow, KernelOp},
     state_directory::scan,
@@ -14,7 +14,7 @@ fn a_new_endpoint_is_programmed_recorded_and_known() {
     world.apply("pods", [pod(1, "web")]);
     let view = world.create(spec(1)).unwrap();
 
-    assert_eq!((view.id, view.state), (EndpointId(1), State::Ready));
+    assert_eq!((view.id, view.state), (EndpointId(1), EndpointState::Ready));
     assert_eq!(view.identity_labels.get("app").map(|label| label.value.as_str()), Some("web"));
     let state = world.kernel.state();
     let row = state.rows.config[&101];

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    endpoints::supervisor::{EndpointsMsg, Target},
+    endpoints::supervisor::{EndpointReference, EndpointsMsg},
     model::EndpointId,
     testing::{Residue, World, pod, spec},
 };
@@ -26,7 +26,7 @@ fn a_deletion_at_any_moment_of_a_build_leaves_nothing() {
         }
         steps = steps.max(moment - left);
         let done = left > 0;
-        let _ = world.delete(Target::Id(EndpointId(1)));
+        let _ = world.delete(EndpointReference::Id(EndpointId(1)));
         world.advance(Duration::from_secs(700));
         Residue::assert_same(&world, &before, format_args!("moment {moment}"));
         if done {
@@ -50,7 +50,7 @@ fn links_that_are_made_late_do_not_outlive_the_endpoint() {
         assert!(world.kernel.step(0) || world.disk.step());
     }
     assert_eq!(world.kernel.jobs(), 1);
-    let target = Target::Id(EndpointId(1));
+    let target = EndpointReference::Id(EndpointId(1));
     let mut deleted = world
         .pose(&world.node_supervisor().endpoints, |reply| EndpointsMsg::Delete { target, reply });
     // What takes it down overtakes them.
@@ -82,7 +82,7 @@ fn once_a_deletion_is_answered_the_same_may_be_made_anew_whenever_it_was_asked()
                 break;
             }
         }
-        let target = Target::AttachmentId(spec(1).attachment_id());
+        let target = EndpointReference::AttachmentId(spec(1).attachment_id());
         let mut deleted = world.pose(&world.node_supervisor().endpoints, |reply| {
             EndpointsMsg::Delete { target, reply }
         });
@@ -110,7 +110,7 @@ fn a_deletion_that_left_something_does_not_keep_the_container_from_coming_back()
     world.create(spec(1)).unwrap();
     world.settle();
     world.fate.refuses("LinkDown");
-    let attachment = || Target::AttachmentId(spec(1).attachment_id());
+    let attachment = || EndpointReference::AttachmentId(spec(1).attachment_id());
     assert!(world.delete(attachment()).unwrap() > 0);
     let mut anew = spec(2);
     (anew.container_id, anew.container_ifname) = (spec(1).container_id, spec(1).container_ifname);
@@ -133,7 +133,7 @@ fn each_interface_of_a_container_goes_by_itself() {
         world.settle();
         world.restart();
         let attachment = attachments[goes - 1].clone();
-        assert_eq!(world.delete(Target::AttachmentId(attachment)), Some(0));
+        assert_eq!(world.delete(EndpointReference::AttachmentId(attachment)), Some(0));
         let left: Vec<_> = world.list().iter().map(|view| usize::from(view.id.0)).collect();
         assert_eq!(left, [stays]);
     }

@@ -31,7 +31,7 @@ fn a_creation_that_fails_at_any_step_leaves_nothing() {
         world.advance(Duration::from_secs(120));
         if created.is_ok() {
             assert!(world.all_ready(), "step {nth}");
-            world.delete(crate::endpoints::supervisor::Target::Pod("ns/pod-2".into()));
+            world.delete(crate::endpoints::supervisor::EndpointReference::Pod("ns/pod-2".into()));
             world.advance(Duration::from_secs(120));
         }
         let what = format!("step {nth} failed, answer {:?}", created.err());

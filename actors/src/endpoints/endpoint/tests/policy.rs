@@ -12,8 +12,8 @@ use serde_json::json;
 
 use crate::{
     endpoints::{
-        endpoint::State,
-        supervisor::{EndpointsMsg, Target},
+        endpoint::EndpointState,
+        supervisor::{EndpointReference, EndpointsMsg},
     },
     host::{Answer, CellId},
     model::{Direction, IdentityId, PolicyRows},
@@ -295,7 +295,7 @@ fn rows_of_an_identity_go_with_its_last_endpoint() {
     let with = world.kernel.state().policy_of(101).unwrap().clone();
     assert_ne!(with, without);
     let delete = |world: &World, number: u8| {
-        world.delete(Target::Pod(format!("ns/pod-{number}")));
+        world.delete(EndpointReference::Pod(format!("ns/pod-{number}")));
     };
     delete(&world, 2);
     assert_eq!(*world.kernel.state().policy_of(101).unwrap(), with);
@@ -342,10 +342,10 @@ fn a_change_comes_with_the_policy_and_is_shown_while_it_is_made() {
     let before = handled_by_policy(&world);
     world.kernel.hold(true);
     let mut learned = learn_without_kernel(&world, db);
-    assert_eq!(world.list()[0].state, State::WaitingToRegenerate);
+    assert_eq!(world.list()[0].state, EndpointState::WaitingToRegenerate);
     world.kernel.hold(false);
     world.settle();
-    assert_eq!(world.list()[0].state, State::Ready);
+    assert_eq!(world.list()[0].state, EndpointState::Ready);
     assert!(matches!(learned.now(), Some(Ok(_))));
     // What it was told, and that all know it; nobody asked.
     assert_eq!(handled_by_policy(&world), before + 2);
@@ -386,7 +386,7 @@ fn a_change_that_comes_late_does_not_bring_an_older_policy_back() {
     world.node_supervisor().policy.tell(PolicyMsg::Forget(IdentityId(300))).unwrap();
     step_all_but(&[endpoint, endpoints]);
     // What somebody asks for comes before changes, both times.
-    let (target, patch) = (Target::Pod("ns/pod-1".to_owned()), Box::default());
+    let (target, patch) = (EndpointReference::Pod("ns/pod-1".to_owned()), Box::default());
     let mut patched = world.pose(&world.node_supervisor().endpoints, |reply| EndpointsMsg::Patch {
         target,
         patch,

@@ -7,7 +7,7 @@ use crate::{
         build_queue::BuildQueueMsg,
         endpoint::Level,
         ipam::IpamMsg,
-        supervisor::{EndpointsMsg, Target},
+        supervisor::{EndpointReference, EndpointsMsg},
     },
     model::EndpointId,
     policy::{identity::IdentityMsg, ipcache::IpcacheMsg, rules::PolicyMsg},
@@ -27,7 +27,7 @@ fn node() -> World {
 /// A question that makes the endpoint panic in the middle of its answer.
 fn crash_endpoint() -> EndpointsMsg {
     EndpointsMsg::Regenerate {
-        target: Target::Id(ID),
+        target: EndpointReference::Id(ID),
         level: Level::Load,
         reason: Arc::from("a test"),
         reply: crash(),
@@ -58,7 +58,7 @@ fn an_endpoint_that_crashes_while_it_goes_goes_on_going() {
     world.create(spec(1)).unwrap();
     world.advance(Duration::from_secs(1));
     world.kernel.hold(true);
-    let target = Target::Id(ID);
+    let target = EndpointReference::Id(ID);
     drop(
         world.pose(&world.node_supervisor().endpoints, |reply| EndpointsMsg::Delete {
             target,
@@ -118,7 +118,7 @@ fn endpoints_stay_manageable_when_supervisors_crash() {
         assert!(world.all_ready(), "victim {victim}");
         world.audit();
         for view in world.list() {
-            assert_eq!(world.delete(Target::Id(view.id)), Some(0));
+            assert_eq!(world.delete(EndpointReference::Id(view.id)), Some(0));
         }
         world.advance(Duration::from_secs(60));
         assert!(world.list().is_empty());
@@ -145,7 +145,7 @@ fn a_creation_survives_a_crash_of_the_supervisor_at_any_moment() {
         world.advance(Duration::from_secs(60));
         assert!(made.now().unwrap().unwrap().is_ok(), "{moment}");
         world.audit();
-        world.delete(Target::Pod("ns/pod-1".into()));
+        world.delete(EndpointReference::Pod("ns/pod-1".into()));
         Residue::assert_same(&world, &before, moment);
     }
 }

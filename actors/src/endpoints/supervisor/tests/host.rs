@@ -6,9 +6,11 @@ use serde_json::json;
 
 use crate::{
     endpoints::{
-        endpoint::{CreateError, EndpointView, HealthState, Level, Patch, PatchError, State},
+        endpoint::{
+            CreateError, EndpointState, EndpointView, HealthState, Level, Patch, PatchError,
+        },
         ipam::IpamMsg,
-        supervisor::{DeleteError, EndpointsMsg, Target},
+        supervisor::{DeleteError, EndpointReference, EndpointsMsg},
     },
     model::{IdentityId, Labels},
     ports::{HOST_IFINDEX, KernelOp, Refusal},
@@ -44,7 +46,7 @@ fn rows(world: &World) -> usize {
 fn there_is_one_with_a_policy_and_nothing_that_only_a_pod_has() {
     let world = world();
     let view = host(&world);
-    assert_eq!((view.state, view.identity), (State::Ready, IdentityId::HOST));
+    assert_eq!((view.state, view.identity), (EndpointState::Ready, IdentityId::HOST));
     assert_eq!(*view.identity_labels, labels(&["k8s:role=worker", "reserved:host"]));
     assert_eq!(view.health().overall_health, HealthState::OK);
     let written = world.kernel.writes();
@@ -120,14 +122,18 @@ fn nobody_deletes_it_and_only_its_options_are_changed() {
     let world = world();
     let id = host(&world).id;
     let endpoints = &world.node_supervisor().endpoints;
-    let target = Target::Id(id);
+    let target = EndpointReference::Id(id);
     let refused = world.ask(endpoints, |reply| EndpointsMsg::Delete { target, reply }).unwrap_err();
     assert!(
         matches!(&refused, DeleteError::Refused(text) if text.contains("--enable-host-firewall"))
     );
     let patch = |patch: Patch| {
         let patch = Box::new(patch);
-        world.ask(endpoints, |reply| EndpointsMsg::Patch { target: Target::Id(id), patch, reply })
+        world.ask(endpoints, |reply| EndpointsMsg::Patch {
+            target: EndpointReference::Id(id),
+            patch,
+            reply,
+        })
     };
     let custom = Some(labels(&["k8s:a=b"]));
     for change in [
@@ -145,7 +151,7 @@ fn nobody_deletes_it_and_only_its_options_are_changed() {
     patch(Patch { options, ..Patch::default() }).unwrap();
     assert_eq!(world.kernel.with(|kernel| kernel.rows.config[&HOST_IFINDEX].flags & 4), 4);
     for text in ["container-id:", "container-name:", "cni-attachment-id::", "pod-name:/"] {
-        let target: Target = text.parse().unwrap();
+        let target: EndpointReference = text.parse().unwrap();
         let found = world.ask(endpoints, |reply| EndpointsMsg::Get { target, reply });
         assert!(found.is_err(), "{text}");
     }
@@ -160,11 +166,11 @@ fn it_builds_again_when_it_is_asked_to() {
     let world = world();
     let before = host(&world);
     for level in [Level::Load, Level::Rewrite, Level::Rebuild] {
-        let (target, reason) = (Target::Id(before.id), Arc::from("a test"));
+        let (target, reason) = (EndpointReference::Id(before.id), Arc::from("a test"));
         let built = world.ask(&world.node_supervisor().endpoints, |reply| {
             EndpointsMsg::Regenerate { target, level, reason, reply }
         });
-        assert_eq!(built.unwrap().state, State::Ready);
+        assert_eq!(built.unwrap().state, EndpointState::Ready);
     }
     assert_eq!(host(&world).counts.builds, before.counts.builds + 3);
     let attached = |op: &KernelOp| matches!(op, KernelOp::Attach { .. });

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     endpoints::{
         endpoint::{HealthState, Level},
-        supervisor::{EndpointsMsg, Target},
+        supervisor::{EndpointReference, EndpointsMsg},
     },
     model::EndpointId,
     ports::{Attachment, HookState, Intruder, KernelOp, Notices},
@@ -26,7 +26,7 @@ fn node() -> World {
 }
 
 /// Asks the kernel about one, as who wants to know does.
-fn verify(world: &World, target: Option<Target>) {
+fn verify(world: &World, target: Option<EndpointReference>) {
     world.ask(&world.node_supervisor().endpoints, |reply| EndpointsMsg::Verify { target, reply });
 }
 
@@ -58,7 +58,7 @@ fn a_vanished_interface_is_known_as_soon_as_the_kernel_says_it_or_is_asked() {
         world.kernel.tamper(|state| state.unplug(101));
         match reported {
             true => disturb(&world, of_interface(&world, 101)),
-            false => verify(&world, Some(Target::Id(ID))),
+            false => verify(&world, Some(EndpointReference::Id(ID))),
         }
         let view = world.get(ID);
         assert_eq!(view.api_state(), "not-ready");
@@ -67,7 +67,7 @@ fn a_vanished_interface_is_known_as_soon_as_the_kernel_says_it_or_is_asked() {
         assert!(!health.connected && health.overall_health == HealthState::Failure);
         assert!(world.get(EndpointId(2)).serves(), "the other one is as it was");
         // A build does not bring it back.
-        let (target, level, reason) = (Target::Id(ID), Level::Rewrite, "a test".into());
+        let (target, level, reason) = (EndpointReference::Id(ID), Level::Rewrite, "a test".into());
         let _built = world.pose(&world.node_supervisor().endpoints, |reply| {
             EndpointsMsg::Regenerate { target, level, reason, reply }
         });
@@ -159,7 +159,7 @@ fn news_of_its_own_doing_cost_nothing() {
     disturb(&world, of_interface(&world, 101));
     disturb(&world, of_interface(&world, 999));
     assert_eq!(world.kernel.jobs(), 0);
-    verify(&world, Some(Target::Id(EndpointId(99))));
+    verify(&world, Some(EndpointReference::Id(EndpointId(99))));
     verify(&world, None);
     assert_eq!((world.kernel.writes().len(), world.get(ID).counts.builds), (writes, 1));
 }

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     endpoints::{
-        endpoint::{Level, Patch, PatchError, State},
-        supervisor::{EndpointsMsg, Target},
+        endpoint::{EndpointState, Level, Patch, PatchError},
+        supervisor::{EndpointReference, EndpointsMsg},
     },
     model::{EndpointId, Labels},
     state_directory::scan,
@@ -23,7 +23,7 @@ fn node() -> World {
 }
 
 fn patch(world: &World, patch: Patch) -> crate::host::Answer<Patched> {
-    let (target, patch) = (Target::Id(ID), Box::new(patch));
+    let (target, patch) = (EndpointReference::Id(ID), Box::new(patch));
     world.pose(&world.node_supervisor().endpoints, |reply| EndpointsMsg::Patch {
         target,
         patch,
@@ -45,7 +45,7 @@ fn triggers_while_it_builds_are_one_more_build_at_the_highest_level() {
     world.kernel.hold(true);
     let regenerate = |level| {
         world.pose(&world.node_supervisor().endpoints, |reply| EndpointsMsg::Regenerate {
-            target: Target::Id(ID),
+            target: EndpointReference::Id(ID),
             level,
             reason: Arc::from("a test"),
             reply,
@@ -53,7 +53,7 @@ fn triggers_while_it_builds_are_one_more_build_at_the_highest_level() {
     };
     let mut answers = vec![patch(&world, options(0))];
     world.settle();
-    assert_eq!(world.get(ID).state, State::Regenerating);
+    assert_eq!(world.get(ID).state, EndpointState::Regenerating);
     answers.extend([Level::Load, Level::Rebuild, Level::Rewrite].map(regenerate));
     world.settle();
     let writes = world.kernel.writes().len();
@@ -72,7 +72,7 @@ fn a_rebuild_that_failed_is_tried_again_as_such() {
     let world = node();
     world.fate.at(0, Turn::Fail);
     let answer = world.ask(&world.node_supervisor().endpoints, |reply| EndpointsMsg::Regenerate {
-        target: Target::Id(ID),
+        target: EndpointReference::Id(ID),
         level: Level::Rebuild,
         reason: Arc::from("a test"),
         reply,
@@ -153,7 +153,7 @@ fn a_deletion_that_fails_at_any_step_is_finished_later() {
         world.create(spec(1)).unwrap();
         world.advance(Duration::from_secs(1));
         world.fate.at(nth, Turn::Fail);
-        let errors = world.delete(Target::Id(ID)).unwrap();
+        let errors = world.delete(EndpointReference::Id(ID)).unwrap();
         // An interface that could not be taken down keeps its programs: that makes two.
         assert!(errors <= 2, "{nth}");
         world.advance(Duration::from_secs(10));
@@ -169,7 +169,7 @@ fn a_kernel_that_never_answers_holds_nothing_for_ever() {
     world.advance(Duration::from_secs(31));
     assert!(matches!(patched.now(), Some(Ok(Err(PatchError::Failed(_))))));
     let mut deleted = world.pose(&world.node_supervisor().endpoints, |reply| {
-        EndpointsMsg::Delete { target: Target::Id(ID), reply }
+        EndpointsMsg::Delete { target: EndpointReference::Id(ID), reply }
     });
     world.advance(Duration::from_secs(119));
     let answer = deleted.now().expect("an answer while the kernel hangs").unwrap();

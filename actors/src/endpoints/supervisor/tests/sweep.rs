@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     endpoints::{
         endpoint::{Level, Patch},
-        supervisor::{EndpointsMsg, Target},
+        supervisor::{EndpointReference, EndpointsMsg},
     },
     model::{EndpointId, IdentityId},
     ports::{Attachment, HookState, KernelOp},
@@ -78,7 +78,7 @@ fn a_look_that_is_older_than_the_last_build_changes_nothing() {
     assert_eq!(world.kernel.jobs(), 1);
     let options = Some([("SourceIPVerification".to_owned(), 0)].into());
     let patch = Box::new(Patch { options, ..Patch::default() });
-    let target = Target::Id(ID);
+    let target = EndpointReference::Id(ID);
     let mut patched = world.pose(&world.node_supervisor().endpoints, |reply| EndpointsMsg::Patch {
         target,
         patch,
@@ -138,7 +138,7 @@ fn one_that_is_built_in_vain_whenever_it_is_looked_at_goes_all_the_same() {
     world.kernel.tamper(|state| state.unplug(101));
     // Every look finds it about to be built.
     for _ in 0..62 {
-        let (target, level) = (Target::Id(ID), Level::Rebuild);
+        let (target, level) = (EndpointReference::Id(ID), Level::Rebuild);
         let reason = std::sync::Arc::from("a test");
         let _built = world.pose(&world.node_supervisor().endpoints, |reply| {
             EndpointsMsg::Regenerate { target, level, reason, reply }

@@ -8,7 +8,7 @@ use std::{
 use serde_json::json;
 
 use crate::{
-    endpoints::supervisor::Target,
+    endpoints::supervisor::EndpointReference,
     model::{EndpointId, IdentityId},
     ports::KernelOp,
     testing::{Residue, World, allow_from, link, pod, spec},
@@ -91,7 +91,7 @@ fn c_31497_a_churn_of_pods_leaves_nothing_and_is_bounded() {
         }
         slowest = slowest.max(world.kernel.writes().len() - writes);
         for number in 21..=70 {
-            assert_eq!(world.delete(Target::Pod(format!("ns/pod-{number}"))), Some(0));
+            assert_eq!(world.delete(EndpointReference::Pod(format!("ns/pod-{number}"))), Some(0));
         }
         world.advance(Duration::from_secs(1));
     }

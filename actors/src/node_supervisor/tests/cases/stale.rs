@@ -5,12 +5,12 @@ use std::{collections::BTreeSet, time::Duration};
 
 use crate::{
     endpoints::{
-        endpoint::{EndpointSpec, State},
-        supervisor::Target,
+        endpoint::{EndpointSpec, EndpointState},
+        supervisor::EndpointReference,
     },
     model::EndpointId,
     ports::{FsOp, Link},
-    restore::Fate,
+    restore::RestoreOutcome,
     testing::{Residue, World, link, pod, spec},
 };
 
@@ -47,16 +47,29 @@ fn c_37077_everyone_of_before_is_there_or_explained() {
     let report = world.report();
     let fates: Vec<_> = report.endpoints.iter().map(|(id, it)| (id.0, it.fate)).collect();
     assert_eq!(report.endpoints.keys().copied().collect::<BTreeSet<_>>(), before, "{report:?}");
-    let expected = [Fate::Restored, Fate::Rebuilt, Fate::Failed, Fate::Rebuilt, Fate::Failed];
+    let expected = [
+        RestoreOutcome::Restored,
+        RestoreOutcome::Rebuilt,
+        RestoreOutcome::Failed,
+        RestoreOutcome::Rebuilt,
+        RestoreOutcome::Failed,
+    ];
     assert!(
-        fates.iter().map(|(_, fate)| *fate).eq(expected.into_iter().chain([Fate::Degraded])),
+        fates
+            .iter()
+            .map(|(_, fate)| *fate)
+            .eq(expected.into_iter().chain([RestoreOutcome::Degraded])),
         "{fates:?}"
     );
     let managed: BTreeSet<EndpointId> = world.list().iter().map(|view| view.id).collect();
     for (id, endpoint) in &report.endpoints {
         match endpoint.fate {
-            Fate::Restored | Fate::Rebuilt => assert!(managed.contains(id), "{id}"),
-            Fate::Degraded => assert!(managed.contains(id) && endpoint.error.is_some(), "{id}"),
+            RestoreOutcome::Restored | RestoreOutcome::Rebuilt => {
+                assert!(managed.contains(id), "{id}")
+            }
+            RestoreOutcome::Degraded => {
+                assert!(managed.contains(id) && endpoint.error.is_some(), "{id}")
+            }
             _ => assert!(!managed.contains(id) && endpoint.error.is_some(), "{id}"),
         }
     }
@@ -92,7 +105,7 @@ fn c_43635_a_pod_of_the_same_name_is_another_pod() {
                 world.crash();
             }
             let delete = |world: &World| {
-                world.delete(Target::ContainerId(spec(1).container_id));
+                world.delete(EndpointReference::ContainerId(spec(1).container_id));
                 world.advance(Duration::from_secs(1));
             };
             let (again, plugged) = second();
@@ -113,11 +126,11 @@ fn c_43635_a_pod_of_the_same_name_is_another_pod() {
             world.advance(Duration::from_secs(700));
             let views = world.list();
             assert_eq!(views.len(), 1, "{deleted} {restarted}");
-            assert_eq!((views[0].id, views[0].state), (made.id, State::Ready));
+            assert_eq!((views[0].id, views[0].state), (made.id, EndpointState::Ready));
             assert_eq!(views[0].spec.pod_uid, again.pod_uid);
             assert_eq!(views[0].spec.addresses, again.addresses);
             world.audit();
-            assert_eq!(world.delete(Target::ContainerId(again.container_id)), Some(0));
+            assert_eq!(world.delete(EndpointReference::ContainerId(again.container_id)), Some(0));
             world.advance(Duration::from_secs(60));
             Residue::assert_same(&world, &empty, format_args!("{deleted} {restarted}"));
         }

@@ -7,8 +7,8 @@ use serde_json::json;
 
 use crate::{
     endpoints::{
-        endpoint::State,
-        supervisor::{EndpointsMsg, Target},
+        endpoint::EndpointState,
+        supervisor::{EndpointReference, EndpointsMsg},
     },
     host::Whom,
     model::EndpointId,
@@ -49,8 +49,8 @@ fn deckhouse_21647_one_that_never_answers_holds_nobody_else_up() {
         let views = world.list();
         views.into_iter().map(|view| (view.id.0, view.state)).collect::<Vec<_>>()
     };
-    let ready = State::Ready;
-    assert_eq!(states(&world), [(1, State::Regenerating), (2, ready), (3, ready)]);
+    let ready = EndpointState::Ready;
+    assert_eq!(states(&world), [(1, EndpointState::Regenerating), (2, ready), (3, ready)]);
     assert!(world.create(spec(4)).is_ok());
 
     // Who waits, for whom and until when can be seen.
@@ -124,7 +124,7 @@ fn what_the_kernel_does_late_is_done_before_its_endpoint_is_gone() {
     world.apply("policy", [allow_from("web", json!({ "fromCIDR": ["192.0.2.0/24"] }))]);
     world.advance(Duration::from_secs(31));
     assert!(world.get(STUCK).failing);
-    let target = Target::Id(STUCK);
+    let target = EndpointReference::Id(STUCK);
     let mut deleted = world
         .pose(&world.node_supervisor().endpoints, |reply| EndpointsMsg::Delete { target, reply });
     world.advance(Duration::from_secs(120));

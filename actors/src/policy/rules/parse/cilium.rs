@@ -2,7 +2,7 @@
 
 use super::{
     cilium_peers, cilium_ports,
-    scope::{NAMESPACE_LABEL, Scope},
+    scope::{NAMESPACE_LABEL, ParseContext},
     selector::{Keys, selector},
 };
 use crate::model::field::{Fault, Field, Mapping};
@@ -10,7 +10,7 @@ use crate::{
     model::Direction,
     policy::rules::{
         Effect, Selector, SelectorKey,
-        rule::{Bound, Clause, Peers, Ports, Rule},
+        rule::{Bound, Clause, ClausePeers, ClausePorts, Rule},
     },
 };
 
@@ -60,7 +60,7 @@ impl Side {
 }
 
 /// Reads a `spec`.
-pub(super) fn rule(field: &Field<'_>, scope: &mut Scope<'_>) -> Result<Rule, Fault> {
+pub(super) fn rule(field: &Field<'_>, scope: &mut ParseContext<'_>) -> Result<Rule, Fault> {
     let spec = field.mapping(SPEC)?;
     let subject = subject(field, &spec, scope)?;
     let for_init = subject.as_ref().is_some_and(|bound| {
@@ -89,7 +89,7 @@ pub(super) fn rule(field: &Field<'_>, scope: &mut Scope<'_>) -> Result<Rule, Fau
 fn subject(
     field: &Field<'_>,
     spec: &Mapping<'_>,
-    scope: &mut Scope<'_>,
+    scope: &mut ParseContext<'_>,
 ) -> Result<Option<Bound>, Fault> {
     match (spec.get("endpointSelector"), spec.get("nodeSelector")) {
         (Some(endpoints), None) => {
@@ -134,7 +134,7 @@ fn in_own_namespace(
             "move the policy there, or write a CiliumClusterwideNetworkPolicy",
         ));
     }
-    Scope::in_namespace(selector, namespace);
+    ParseContext::in_namespace(selector, namespace);
     Ok(())
 }
 
@@ -149,23 +149,23 @@ fn clause(
     field: &Field<'_>,
     side: Side,
     for_init: bool,
-    scope: &mut Scope<'_>,
+    scope: &mut ParseContext<'_>,
 ) -> Result<Clause, Fault> {
     let mapping = field.mapping(&clause_fields(side))?;
     let peers = cilium_peers::peers(&mapping, side, for_init, scope)?;
     let ports = cilium_ports::ports(&mapping, side, scope)?;
     let peers = match (peers, &ports) {
-        _ if needs_authentication(&mapping, scope)? => Peers::Of(Vec::new()),
+        _ if needs_authentication(&mapping, scope)? => ClausePeers::Of(Vec::new()),
         (Some(peers), _) => peers,
         // Without peers a clause is about everybody, but only if it says something of ports.
-        (None, Some(_)) => Peers::Any,
-        (None, None) => Peers::Of(Vec::new()),
+        (None, Some(_)) => ClausePeers::Any,
+        (None, None) => ClausePeers::Of(Vec::new()),
     };
     Ok(Clause {
         direction: side.direction,
         deny: side.deny,
         peers,
-        ports: ports.unwrap_or(Ports::Any),
+        ports: ports.unwrap_or(ClausePorts::Any),
         origin: scope.origin(side.direction, &field.path()),
     })
 }
@@ -179,7 +179,10 @@ fn clause_fields(side: Side) -> Vec<&'static str> {
     fields
 }
 
-fn needs_authentication(mapping: &Mapping<'_>, scope: &mut Scope<'_>) -> Result<bool, Fault> {
+fn needs_authentication(
+    mapping: &Mapping<'_>,
+    scope: &mut ParseContext<'_>,
+) -> Result<bool, Fault> {
     let Some(field) = mapping.get("authentication") else { return Ok(false) };
     let mode = field.mapping(&["mode"])?.need("mode")?;
     match mode.text()? {

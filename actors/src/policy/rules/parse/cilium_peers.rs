@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{
     cidr::{prefix, with_except},
     cilium::Side,
-    scope::{NAMESPACE_LABEL, NAMESPACE_LABELS, Scope},
+    scope::{NAMESPACE_LABEL, NAMESPACE_LABELS, ParseContext},
     selector::{Keys, selector},
     to_services,
 };
@@ -14,12 +14,12 @@ use crate::{
     model::Direction,
     policy::rules::{
         GroupMatch, GroupSelector, Selector, SelectorKey,
-        rule::{CidrMatch, Peer, Peers},
+        rule::{CidrMatch, ClausePeers, Peer},
     },
 };
 
 /// Names of a clause's peer fields. At most one of them may list anything.
-struct Names {
+struct PeerFieldNames {
     endpoints: &'static str,
     cidr: &'static str,
     cidr_set: &'static str,
@@ -30,7 +30,7 @@ struct Names {
     requires: &'static str,
 }
 
-const FROM: Names = Names {
+const FROM: PeerFieldNames = PeerFieldNames {
     endpoints: "fromEndpoints",
     cidr: "fromCIDR",
     cidr_set: "fromCIDRSet",
@@ -41,7 +41,7 @@ const FROM: Names = Names {
     requires: "fromRequires",
 };
 
-const TO: Names = Names {
+const TO: PeerFieldNames = PeerFieldNames {
     endpoints: "toEndpoints",
     cidr: "toCIDR",
     cidr_set: "toCIDRSet",
@@ -52,9 +52,9 @@ const TO: Names = Names {
     requires: "toRequires",
 };
 
-const TO_DENY: Names = Names { not_supported: &["toGroups"], ..TO };
+const TO_DENY: PeerFieldNames = PeerFieldNames { not_supported: &["toGroups"], ..TO };
 
-fn names(side: Side) -> &'static Names {
+fn names(side: Side) -> &'static PeerFieldNames {
     match (side.direction, side.deny) {
         (Direction::Ingress, _) => &FROM,
         (Direction::Egress, false) => &TO,
@@ -83,8 +83,8 @@ pub(super) fn peers(
     clause: &Mapping<'_>,
     side: Side,
     for_init: bool,
-    scope: &mut Scope<'_>,
-) -> Result<Option<Peers>, Fault> {
+    scope: &mut ParseContext<'_>,
+) -> Result<Option<ClausePeers>, Fault> {
     let names = names(side);
     if let Some(field) = clause.get(names.requires) {
         return Err(field.fault(
@@ -92,7 +92,7 @@ pub(super) fn peers(
             "deny the others by ingressDeny or egressDeny",
         ));
     }
-    let mut found = Found { side, lists: Vec::new(), any: false, peers: Vec::new() };
+    let mut found = PeerFields { side, lists: Vec::new(), any: false, peers: Vec::new() };
     for field in found.list(clause, names.endpoints)? {
         let selector = endpoints(&field, for_init, scope)?;
         found.peers.push(Peer::Labels(selector));
@@ -127,7 +127,7 @@ pub(super) fn peers(
 }
 
 /// What the peer fields of a clause come to.
-struct Found {
+struct PeerFields {
     side: Side,
     /// Fields that are there, and whether they list anything.
     lists: Vec<(&'static str, bool)>,
@@ -135,7 +135,7 @@ struct Found {
     peers: Vec<Peer>,
 }
 
-impl Found {
+impl PeerFields {
     fn list<'a>(
         &mut self,
         clause: &Mapping<'a>,
@@ -148,7 +148,7 @@ impl Found {
         Ok(list.unwrap_or_default())
     }
 
-    fn not_supported(&mut self, field: &Field<'_>, scope: &mut Scope<'_>) {
+    fn not_supported(&mut self, field: &Field<'_>, scope: &mut ParseContext<'_>) {
         scope.not_supported(&field.path(), self.side.effect());
         self.any |= self.side.deny;
     }
@@ -179,7 +179,7 @@ impl Found {
         Ok(())
     }
 
-    fn entity(&mut self, field: &Field<'_>, scope: &Scope<'_>) -> Result<(), Fault> {
+    fn entity(&mut self, field: &Field<'_>, scope: &ParseContext<'_>) -> Result<(), Fault> {
         let reserved: &[&str] = match field.text()? {
             "all" => {
                 self.any = true;
@@ -212,7 +212,7 @@ impl Found {
         Ok(())
     }
 
-    fn finish(self, clause: &Mapping<'_>) -> Result<Option<Peers>, Fault> {
+    fn finish(self, clause: &Mapping<'_>) -> Result<Option<ClausePeers>, Fault> {
         let mut full = self.lists.iter().filter(|(_, full)| *full).map(|(name, _)| name);
         if let (Some(first), Some(second)) = (full.next(), full.next()) {
             let field = clause.need(second)?;
@@ -222,9 +222,9 @@ impl Found {
             ));
         }
         Ok(match (self.any, self.lists.is_empty()) {
-            (true, _) => Some(Peers::Any),
+            (true, _) => Some(ClausePeers::Any),
             (false, true) => None,
-            (false, false) => Some(Peers::Of(self.peers)),
+            (false, false) => Some(ClausePeers::Of(self.peers)),
         })
     }
 }
@@ -237,7 +237,11 @@ fn nodes(field: &Field<'_>) -> Result<Selector, Fault> {
 
 /// A selector of peers, narrowed as Cilium narrows it: to the policy's namespace and cluster, or
 /// for a clusterwide policy to whatever has a namespace, unless it speaks of these itself.
-fn endpoints(field: &Field<'_>, for_init: bool, scope: &Scope<'_>) -> Result<Selector, Fault> {
+fn endpoints(
+    field: &Field<'_>,
+    for_init: bool,
+    scope: &ParseContext<'_>,
+) -> Result<Selector, Fault> {
     let mut selector = selector(field, Keys::Cilium)?;
     if selector.keys().any(|key| key.source == "reserved") {
         return Ok(selector);
@@ -248,7 +252,7 @@ fn endpoints(field: &Field<'_>, for_init: bool, scope: &Scope<'_>) -> Result<Sel
         selector.keys().any(|key| pods(key) && key.key.starts_with(NAMESPACE_LABELS));
     match &scope.name.namespace {
         Some(namespace) if !names_namespace && !tests_namespace => {
-            Scope::in_namespace(&mut selector, namespace);
+            ParseContext::in_namespace(&mut selector, namespace);
         }
         None if !names_namespace && !for_init => {
             selector = selector.and_exists(SelectorKey::new("k8s", NAMESPACE_LABEL));

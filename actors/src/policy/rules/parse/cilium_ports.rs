@@ -1,11 +1,11 @@
 //! Reads the ports of a clause in Cilium's policies: `toPorts` and `icmps`.
 
-use super::{cilium::Side, icmp, port, scope::Scope};
+use super::{cilium::Side, icmp, port, scope::ParseContext};
 use crate::model::field::{Fault, Field, Mapping};
 use crate::policy::rules::{
     Effect,
     ports::protocol,
-    rule::{PortMatch, Ports},
+    rule::{ClausePorts, PortMatch},
 };
 
 /// Fields of a port rule that make it more than a port.
@@ -19,8 +19,8 @@ const EVERY_PROTOCOL: &[u8] = &[protocol::TCP, protocol::UDP, protocol::SCTP];
 pub(super) fn ports(
     clause: &Mapping<'_>,
     side: Side,
-    scope: &mut Scope<'_>,
-) -> Result<Option<Ports>, Fault> {
+    scope: &mut ParseContext<'_>,
+) -> Result<Option<ClausePorts>, Fault> {
     let to_ports = clause.list("toPorts")?.unwrap_or_default();
     let icmps = clause.list("icmps")?.unwrap_or_default();
     if !to_ports.is_empty() && !icmps.is_empty() {
@@ -40,13 +40,13 @@ pub(super) fn ports(
             matches.push(PortMatch::Range(icmp::message(&field)?));
         }
     }
-    Ok(Some(Ports::Of(matches)))
+    Ok(Some(ClausePorts::Of(matches)))
 }
 
 fn port_rule(
     field: &Field<'_>,
     side: Side,
-    scope: &mut Scope<'_>,
+    scope: &mut ParseContext<'_>,
     matches: &mut Vec<PortMatch>,
 ) -> Result<(), Fault> {
     let mut known = vec!["ports"];
@@ -79,7 +79,7 @@ fn says_something(field: &Field<'_>) -> bool {
 
 fn port_protocol(
     field: &Field<'_>,
-    scope: &mut Scope<'_>,
+    scope: &mut ParseContext<'_>,
     matches: &mut Vec<PortMatch>,
 ) -> Result<(), Fault> {
     let mapping = field.mapping(&["port", "endPort", "protocol"])?;
@@ -92,7 +92,7 @@ fn port_protocol(
     Ok(())
 }
 
-fn protocols(field: &Field<'_>, scope: &mut Scope<'_>) -> Result<&'static [u8], Fault> {
+fn protocols(field: &Field<'_>, scope: &mut ParseContext<'_>) -> Result<&'static [u8], Fault> {
     Ok(match field.text()?.to_ascii_uppercase().as_str() {
         "ANY" | "" => EVERY_PROTOCOL,
         "TCP" => &[protocol::TCP],

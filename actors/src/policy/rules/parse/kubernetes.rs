@@ -3,7 +3,7 @@
 use super::{
     cidr::with_except,
     port::{self, Given},
-    scope::{NAMESPACE_LABEL, Scope},
+    scope::{NAMESPACE_LABEL, ParseContext},
     selector::{Keys, selector},
 };
 use crate::model::field::{Fault, Field, Mapping};
@@ -12,15 +12,15 @@ use crate::{
     policy::rules::{
         Selector, SelectorKey,
         ports::protocol,
-        rule::{Bound, Clause, Peer, Peers, PortMatch, Ports, Rule},
+        rule::{Bound, Clause, ClausePeers, ClausePorts, Peer, PortMatch, Rule},
     },
 };
 
 /// Reads a `spec`.
-pub(super) fn rule(field: &Field<'_>, scope: &mut Scope<'_>) -> Result<Rule, Fault> {
+pub(super) fn rule(field: &Field<'_>, scope: &mut ParseContext<'_>) -> Result<Rule, Fault> {
     let spec = field.mapping(&["podSelector", "policyTypes", "ingress", "egress"])?;
     let mut subject = selector(&spec.need("podSelector")?, Keys::Pod)?;
-    Scope::in_namespace(&mut subject, namespace(scope));
+    ParseContext::in_namespace(&mut subject, namespace(scope));
     let (ingress, egress) = policy_types(&spec)?;
     let mut clauses = Vec::new();
     for (direction, name, expected) in
@@ -41,7 +41,7 @@ pub(super) fn rule(field: &Field<'_>, scope: &mut Scope<'_>) -> Result<Rule, Fau
     })
 }
 
-fn namespace<'a>(scope: &Scope<'a>) -> &'a str {
+fn namespace<'a>(scope: &ParseContext<'a>) -> &'a str {
     scope.name.namespace.as_deref().unwrap_or("default")
 }
 
@@ -66,7 +66,11 @@ fn policy_types(spec: &Mapping<'_>) -> Result<(bool, bool), Fault> {
     Ok((ingress, egress))
 }
 
-fn clause(field: &Field<'_>, direction: Direction, scope: &Scope<'_>) -> Result<Clause, Fault> {
+fn clause(
+    field: &Field<'_>,
+    direction: Direction,
+    scope: &ParseContext<'_>,
+) -> Result<Clause, Fault> {
     let peers_name = if direction == Direction::Ingress { "from" } else { "to" };
     let mapping = field.mapping(&[peers_name, "ports"])?;
     // For Kubernetes an empty list is no list: everybody, every port.
@@ -77,13 +81,13 @@ fn clause(field: &Field<'_>, direction: Direction, scope: &Scope<'_>) -> Result<
     Ok(Clause {
         direction,
         deny: false,
-        peers: if peers.is_empty() { Peers::Any } else { Peers::Of(peers) },
-        ports: if ports.is_empty() { Ports::Any } else { Ports::Of(ports) },
+        peers: if peers.is_empty() { ClausePeers::Any } else { ClausePeers::Of(peers) },
+        ports: if ports.is_empty() { ClausePorts::Any } else { ClausePorts::Of(ports) },
         origin: scope.origin(direction, &field.path()),
     })
 }
 
-fn peer(field: &Field<'_>, scope: &Scope<'_>) -> Result<Peer, Fault> {
+fn peer(field: &Field<'_>, scope: &ParseContext<'_>) -> Result<Peer, Fault> {
     let mapping = field.mapping(&["ipBlock", "namespaceSelector", "podSelector"])?;
     let (pods, namespaces) = (mapping.get("podSelector"), mapping.get("namespaceSelector"));
     match (mapping.get("ipBlock"), pods, namespaces) {
@@ -109,12 +113,12 @@ fn peer(field: &Field<'_>, scope: &Scope<'_>) -> Result<Peer, Fault> {
 fn pods_in_namespaces(
     pods: Option<&Field<'_>>,
     namespaces: Option<&Field<'_>>,
-    scope: &Scope<'_>,
+    scope: &ParseContext<'_>,
 ) -> Result<Selector, Fault> {
     let mut expected =
         pods.map(|field| selector(field, Keys::Pod)).transpose()?.unwrap_or_default();
     match namespaces.map(|field| selector(field, Keys::Namespace)).transpose()? {
-        None => Scope::in_namespace(&mut expected, namespace(scope)),
+        None => ParseContext::in_namespace(&mut expected, namespace(scope)),
         // Every namespace: whatever has one.
         Some(all) if all == Selector::default() => {
             expected = expected.and_exists(SelectorKey::new("k8s", NAMESPACE_LABEL));

@@ -2,7 +2,7 @@
 //! namespace, or everybody.
 
 use super::{
-    scope::Scope,
+    scope::ParseContext,
     selector::{Keys, selector},
 };
 use crate::{
@@ -63,7 +63,7 @@ fn of_spec(spec: &Field<'_>, namespace: Option<&str>) -> Option<Vec<Bound>> {
         ([Some(pods), None] | [None, Some(pods)], None) => {
             let mut pods = pods?;
             if let Some(namespace) = namespace {
-                Scope::in_namespace(&mut pods, namespace);
+                ParseContext::in_namespace(&mut pods, namespace);
             }
             Some(vec![Bound::Endpoints(pods)])
         }
@@ -80,7 +80,7 @@ fn read(spec: &Mapping<'_>, key: &str) -> Option<Option<Selector>> {
 fn all_of(namespace: Option<&str>) -> Bound {
     let mut all = Selector::default();
     if let Some(namespace) = namespace {
-        Scope::in_namespace(&mut all, namespace);
+        ParseContext::in_namespace(&mut all, namespace);
     }
     Bound::Endpoints(all)
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::{
     model::Direction,
     policy::rules::{
-        Effect, Origin, OwnCluster, PolicyName, PolicySettings, Selector, SelectorKey, Unsupported,
+        ClauseOrigin, Effect, OwnCluster, PolicyName, PolicySettings, Selector, SelectorKey,
+        Unsupported,
     },
 };
 
@@ -18,7 +19,7 @@ pub(super) const NAMESPACE_LABELS: &str = "io.cilium.k8s.namespace.labels.";
 pub(super) const CLUSTER_LABEL: &str = "io.cilium.k8s.policy.cluster";
 
 /// The object that is being read, and what of it turns out not to be supported.
-pub(super) struct Scope<'a> {
+pub(super) struct ParseContext<'a> {
     /// File, or whatever else it comes from.
     pub(super) file: &'a str,
     /// The object.
@@ -29,7 +30,7 @@ pub(super) struct Scope<'a> {
     pub(super) unsupported: Vec<Unsupported>,
 }
 
-impl Scope<'_> {
+impl ParseContext<'_> {
     /// Notes a part that is not supported.
     pub(super) fn not_supported(&mut self, path: &str, effect: Effect) {
         self.unsupported.push(Unsupported {
@@ -41,8 +42,8 @@ impl Scope<'_> {
     }
 
     /// Where a clause is written.
-    pub(super) fn origin(&self, direction: Direction, path: &str) -> Arc<Origin> {
-        Arc::new(Origin {
+    pub(super) fn origin(&self, direction: Direction, path: &str) -> Arc<ClauseOrigin> {
+        Arc::new(ClauseOrigin {
             source: self.file.to_owned(),
             policy: self.name.clone(),
             direction,

@@ -11,7 +11,7 @@ use crate::{
     model::{Label, Labels},
     policy::rules::{
         PolicyError, Selector, SelectorKey, ServiceName,
-        services::{Said, Speaker, Speech},
+        services::{ServiceFact, ServiceObjectKey, ServiceReport},
     },
 };
 
@@ -26,7 +26,8 @@ const KINDS: [(&str, &[&str]); 3] = [
 
 /// An object that speaks of a service, and what it says; or which one is refused, as far as that
 /// could be read, and why.
-type Read = Result<(Speaker, Speech), Box<(Option<Speaker>, PolicyError)>>;
+type ServiceReadResult =
+    Result<(ServiceObjectKey, ServiceReport), Box<(Option<ServiceObjectKey>, PolicyError)>>;
 
 /// Reads an object; `None` if it is of another kind, or says nothing of any service. `cluster`
 /// narrows pods to those that carry the label of that cluster.
@@ -34,10 +35,10 @@ pub(in crate::policy::rules) fn service(
     file: &str,
     document: &Value,
     cluster: Option<&str>,
-) -> Option<Read> {
+) -> Option<ServiceReadResult> {
     let kind = document.get("kind").and_then(Value::as_str)?;
     let (kind, versions) = KINDS.into_iter().find(|(known, _)| *known == kind)?;
-    let refused = |speaker: Option<Speaker>, fault: Fault| {
+    let refused = |speaker: Option<ServiceObjectKey>, fault: Fault| {
         let Fault { path, problem, remedy } = fault;
         let object = speaker.as_ref().map(speaker_name);
         let error = PolicyError { file: file.to_owned(), object, path, problem, remedy };
@@ -62,16 +63,16 @@ pub(in crate::policy::rules) fn service(
     let speech = mapping.and_then(|mapping| match kind {
         "Service" => itself(&mapping, &name, cluster).map(|said| Some((name, said))),
         "EndpointSlice" => slice(&mapping, name.namespace),
-        _ => endpoints(&mapping).map(|nets| Some((name, Said::Addresses(nets)))),
+        _ => endpoints(&mapping).map(|nets| Some((name, ServiceFact::Addresses(nets)))),
     });
     match speech {
-        Ok(speech) => speech.map(|(service, said)| Ok((speaker, Speech { service, said }))),
+        Ok(speech) => speech.map(|(service, said)| Ok((speaker, ServiceReport { service, said }))),
         Err(fault) => Some(Err(refused(Some(speaker), fault))),
     }
 }
 
 /// An object as errors name it.
-pub(in crate::policy::rules) fn speaker_name((kind, namespace, name): &Speaker) -> String {
+pub(in crate::policy::rules) fn speaker_name((kind, namespace, name): &ServiceObjectKey) -> String {
     format!("{kind} {namespace}/{name}")
 }
 
@@ -86,7 +87,11 @@ fn name(root: &Field<'_>) -> Result<ServiceName, Fault> {
     Ok(ServiceName { namespace, name: name.text()?.to_owned() })
 }
 
-fn itself(mapping: &Mapping<'_>, name: &ServiceName, cluster: Option<&str>) -> Result<Said, Fault> {
+fn itself(
+    mapping: &Mapping<'_>,
+    name: &ServiceName,
+    cluster: Option<&str>,
+) -> Result<ServiceFact, Fault> {
     let texts = |of: Option<Mapping<'_>>, name: &str| -> Result<Vec<(String, String)>, Fault> {
         let Some(all) = of.and_then(|of| of.get(name)) else { return Ok(Vec::new()) };
         let all = all.any_mapping()?;
@@ -105,11 +110,14 @@ fn itself(mapping: &Mapping<'_>, name: &ServiceName, cluster: Option<&str>) -> R
         let labels = all.map(|(key, value)| (SelectorKey::new("k8s", key), value)).collect();
         Selector { labels, expressions: Vec::new() }
     });
-    Ok(Said::Itself { labels, pods })
+    Ok(ServiceFact::Itself { labels, pods })
 }
 
 /// The service of a slice and its addresses; `None` if it is nobody's, or lists no addresses.
-fn slice(mapping: &Mapping<'_>, namespace: String) -> Result<Option<(ServiceName, Said)>, Fault> {
+fn slice(
+    mapping: &Mapping<'_>,
+    namespace: String,
+) -> Result<Option<(ServiceName, ServiceFact)>, Fault> {
     let labels = mapping.need("metadata")?.any_mapping()?.get("labels");
     let labels = labels.map(|field| field.any_mapping()).transpose()?;
     let Some(name) = labels.and_then(|labels| labels.get(SERVICE_LABEL)) else { return Ok(None) };
@@ -133,7 +141,7 @@ fn slice(mapping: &Mapping<'_>, namespace: String) -> Result<Option<(ServiceName
             nets.extend(listed);
         }
     }
-    Ok(Some((service, Said::Addresses(nets))))
+    Ok(Some((service, ServiceFact::Addresses(nets))))
 }
 
 /// Whether packets go there: it is ready, or it still serves while it ends. What is not said counts

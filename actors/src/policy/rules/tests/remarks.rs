@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    policy::rules::{Meaning, PolicyMsg, PolicySettings, parse},
+    policy::rules::{DepartureMeaning, PolicyMsg, PolicySettings, parse},
     testing::{World, allow_from, pod, spec},
 };
 
@@ -107,14 +107,17 @@ fn where_cilium_takes_it_otherwise_is_said() {
     let ports = json!([{ "ports": [{ "port": "http", "protocol": "TCP" }] }]);
     let cnp = "CiliumNetworkPolicy";
     let to = json!({ "endpointSelector": {}, "egress": [{}, { "toPorts": ports }] });
-    assert_eq!(meanings(to, cnp), [("spec.egress[1]".to_owned(), Meaning::PortOfReceiver)]);
+    assert_eq!(
+        meanings(to, cnp),
+        [("spec.egress[1]".to_owned(), DepartureMeaning::PortOfReceiver)]
+    );
     let from = json!({ "endpointSelector": {}, "ingress": [{ "toPorts": ports }] });
     assert_eq!(meanings(from, cnp), []);
     let alone = json!({ "endpointSelector": {}, "enableDefaultDeny": { "egress": true } });
-    let isolates = ("spec.enableDefaultDeny.egress".to_owned(), Meaning::Isolates);
+    let isolates = ("spec.enableDefaultDeny.egress".to_owned(), DepartureMeaning::Isolates);
     assert_eq!(meanings(alone, cnp), [isolates]);
     let np = json!({ "podSelector": {}, "egress": [{ "ports": [{ "port": "http" }] }] });
-    let receiver = ("spec.egress[0]".to_owned(), Meaning::PortOfReceiver);
+    let receiver = ("spec.egress[0]".to_owned(), DepartureMeaning::PortOfReceiver);
     assert_eq!(meanings(np, "NetworkPolicy"), [receiver]);
     assert_eq!(meanings(json!({ "podSelector": {} }), "NetworkPolicy"), []);
 }

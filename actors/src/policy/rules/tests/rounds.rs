@@ -8,7 +8,9 @@ use crate::{
     model::IdentityId,
     policy::rules::{
         ApplyReport, PolicySettings, Repository,
-        change::{End, Next, PrefixChange, Prefixes, REFUSALS_MAX, Round},
+        change::{
+            ChangeRound, ChangeRoundOutcome, NextChangeRound, PrefixChange, Prefixes, REFUSALS_MAX,
+        },
     },
 };
 
@@ -26,16 +28,16 @@ fn stale(some: bool) -> BTreeMap<IpNet, IdentityId> {
     some.then_some((prefix, IdentityId(2))).into_iter().collect()
 }
 
-fn name(round: &Round) -> &'static str {
+fn name(round: &ChangeRound) -> &'static str {
     match round {
-        Round::Idle => "idle",
-        Round::Number(_) => "number",
-        Round::Prepare(_) => "prepare",
-        Round::Premap(_) => "premap",
-        Round::Enforce(_) => "enforce",
-        Round::Unmap(_) => "unmap",
-        Round::Return(_) => "return",
-        Round::Pause(_) => "pause",
+        ChangeRound::Idle => "idle",
+        ChangeRound::Number(_) => "number",
+        ChangeRound::Prepare(_) => "prepare",
+        ChangeRound::Premap(_) => "premap",
+        ChangeRound::Enforce(_) => "enforce",
+        ChangeRound::Unmap(_) => "unmap",
+        ChangeRound::Return(_) => "return",
+        ChangeRound::Pause(_) => "pause",
     }
 }
 
@@ -43,12 +45,12 @@ fn name(round: &Round) -> &'static str {
 fn rounds(is_new: bool, some_are_stale: bool, behind: bool) -> Vec<&'static str> {
     let mut change = change(is_new);
     let (mut round, mut end) =
-        (Round::Number(BTreeSet::new()), End::Numbered(stale(some_are_stale)));
+        (ChangeRound::Number(BTreeSet::new()), ChangeRoundOutcome::Numbered(stale(some_are_stale)));
     let mut all = Vec::new();
     loop {
         all.push(name(&round));
-        let Next::Enter(next) = change.next(round, end, behind) else { return all };
-        (round, end) = (next, End::Done);
+        let NextChangeRound::Enter(next) = change.next(round, end, behind) else { return all };
+        (round, end) = (next, ChangeRoundOutcome::Done);
     }
 }
 
@@ -69,15 +71,15 @@ fn what_some_may_enforce_still_is_not_unmapped() {
 }
 
 /// What comes of one more refusal of that round.
-fn refused(change: &mut PrefixChange, round: Round) -> &'static str {
-    match change.next(round, End::Refused("no".to_owned()), false) {
-        Next::Enter(round) => name(&round),
-        Next::Pause(why) => {
+fn refused(change: &mut PrefixChange, round: ChangeRound) -> &'static str {
+    match change.next(round, ChangeRoundOutcome::Refused("no".to_owned()), false) {
+        NextChangeRound::Enter(round) => name(&round),
+        NextChangeRound::Pause(why) => {
             assert_eq!(why, "no");
             "pause"
         }
-        Next::Finish => "finish",
-        Next::Stay(_) => "stay",
+        NextChangeRound::Finish => "finish",
+        NextChangeRound::Stay(_) => "stay",
     }
 }
 
@@ -85,7 +87,7 @@ fn refused(change: &mut PrefixChange, round: Round) -> &'static str {
 fn a_change_waits_for_numbers_as_long_as_it_takes() {
     let mut change = change(true);
     for _ in 0..2 * REFUSALS_MAX {
-        assert_eq!(refused(&mut change, Round::Number(BTreeSet::new())), "pause");
+        assert_eq!(refused(&mut change, ChangeRound::Number(BTreeSet::new())), "pause");
     }
 }
 
@@ -94,28 +96,28 @@ fn a_change_waits_for_new_prefixes_but_not_for_ever() {
     let prefixes = Prefixes { desired: BTreeSet::new(), stale: stale(true) };
     let mut change = change(true);
     for turn in 0..REFUSALS_MAX {
-        let even = Round::Prepare(prefixes.clone());
-        let odd = Round::Premap(prefixes.clone());
+        let even = ChangeRound::Prepare(prefixes.clone());
+        let odd = ChangeRound::Premap(prefixes.clone());
         let round = if turn % 2 == 0 { even } else { odd };
         assert_eq!(refused(&mut change, round), "pause");
     }
-    assert_eq!(refused(&mut change, Round::Prepare(prefixes.clone())), "premap");
-    assert_eq!(refused(&mut change, Round::Premap(prefixes)), "enforce");
+    assert_eq!(refused(&mut change, ChangeRound::Prepare(prefixes.clone())), "premap");
+    assert_eq!(refused(&mut change, ChangeRound::Premap(prefixes)), "enforce");
 }
 
 #[test]
 fn rules_in_force_wait_for_nobody() {
     let prefixes = Prefixes { desired: BTreeSet::new(), stale: stale(true) };
     let mut change = change(true);
-    assert_eq!(refused(&mut change, Round::Enforce(prefixes.clone())), "unmap");
-    assert_eq!(refused(&mut change, Round::Unmap(prefixes.clone())), "finish");
-    assert_eq!(refused(&mut change, Round::Return(prefixes)), "finish");
+    assert_eq!(refused(&mut change, ChangeRound::Enforce(prefixes.clone())), "unmap");
+    assert_eq!(refused(&mut change, ChangeRound::Unmap(prefixes.clone())), "finish");
+    assert_eq!(refused(&mut change, ChangeRound::Return(prefixes)), "finish");
 }
 
 #[test]
 fn an_end_that_nobody_waits_for_changes_nothing() {
     let mut change = change(true);
-    assert_eq!(refused(&mut change, Round::Idle), "stay");
-    let next = change.next(Round::Number(BTreeSet::new()), End::Done, false);
-    assert!(matches!(next, Next::Stay(Round::Number(_))));
+    assert_eq!(refused(&mut change, ChangeRound::Idle), "stay");
+    let next = change.next(ChangeRound::Number(BTreeSet::new()), ChangeRoundOutcome::Done, false);
+    assert!(matches!(next, NextChangeRound::Stay(ChangeRound::Number(_))));
 }

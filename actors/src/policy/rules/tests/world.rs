@@ -9,8 +9,8 @@ use crate::{
     policy::{
         identity::reserved,
         rules::{
-            ApplyReport, IdentityView, PeerFacts, PolicySettings, Repository, Resolved, Services,
-            Subject, Verdict, lookup,
+            ApplyReport, IdentityView, KnownServices, PeerFacts, PolicySettings, Repository,
+            Resolved, Subject, Verdict, lookup,
         },
     },
 };
@@ -40,7 +40,7 @@ pub(super) const NAMED: [(u32, &str, u8, u16); 6] = [
 /// A repository, and the identities that are known to it.
 pub(super) struct World {
     pub(super) repository: Repository,
-    pub(super) services: Services,
+    pub(super) services: KnownServices,
     pub(super) named_ports: NamedPorts,
 }
 
@@ -139,8 +139,8 @@ impl World {
 }
 
 /// No services.
-pub(super) fn no_services() -> Services {
-    Services::default()
+pub(super) fn no_services() -> KnownServices {
+    KnownServices::default()
 }
 
 pub(super) fn pod(app: &str, namespace: &str) -> Labels {

@@ -4,15 +4,15 @@ use std::{collections::BTreeMap, rc::Rc};
 
 use serde_json::Value;
 
-use super::{News, ServiceCacheState};
+use super::{ServiceCacheState, ServiceNews};
 use crate::services::{
     health_checks::HealthCheck,
     service_cache::{
         ServiceSource,
         claims::Stores,
-        expand::Wish,
+        expand::DesiredService,
         object::Spec,
-        reported::{Name, Said},
+        reported::{Name, ServiceReports},
     },
 };
 
@@ -51,10 +51,10 @@ impl ServiceCacheState {
         true
     }
 
-    fn read(&mut self, news: News, node: &str) {
+    fn read(&mut self, news: ServiceNews, node: &str) {
         let (reported, changed) = (&mut self.reported, &mut self.changed);
         match news {
-            News::Object(("nodes", _, object)) => {
+            ServiceNews::Object(("nodes", _, object)) => {
                 let labels = object.as_ref().map(|it| labels(it.pointer(LABELS)));
                 if labels.is_some() && self.surroundings.labels != labels {
                     self.surroundings.labels = labels;
@@ -70,14 +70,14 @@ impl ServiceCacheState {
                     self.all_changed();
                 }
             }
-            News::Object((_, key, Some(object))) => {
+            ServiceNews::Object((_, key, Some(object))) => {
                 reported.apply_object(&self.cluster, &key, &object, node, changed);
             }
-            News::Object((resource, key, None)) => {
+            ServiceNews::Object((resource, key, None)) => {
                 reported.forget_object(&self.cluster, resource, &key, changed);
             }
-            News::Manifest(manifest) => reported.apply(manifest, node, changed),
-            News::Synced(source) => {
+            ServiceNews::Manifest(manifest) => reported.apply(manifest, node, changed),
+            ServiceNews::Synced(source) => {
                 // Of those that are missing now one can say so.
                 if self.awaited.remove(&source) {
                     changed.extend(reported.missing().cloned());
@@ -103,21 +103,22 @@ impl ServiceCacheState {
         let wish = match said.and_then(|said| Some((said, said.spec()?))) {
             Some((said, spec)) => match self.surroundings.serves(spec) {
                 Some(true) => self.surroundings.expand(spec, said, remote, &self.backends),
-                Some(false) => Wish::default(),
+                Some(false) => DesiredService::default(),
                 None => {
                     self.undecided.insert(Rc::clone(name));
                     return;
                 }
             },
-            None if self.awaited.contains(&ServiceSource::Cluster) => Wish::default(),
-            None => Wish::of_nobody(said),
+            None if self.awaited.contains(&ServiceSource::Cluster) => DesiredService::default(),
+            None => DesiredService::of_nobody(said),
         };
         if self.is_doubtful(&wish) {
             self.doubtful.insert(Rc::clone(name));
             return;
         }
         let asked = wish.health;
-        let is_global = said.and_then(Said::spec).is_some_and(|spec| spec.sharing.is_global);
+        let is_global =
+            said.and_then(ServiceReports::spec).is_some_and(|spec| spec.sharing.is_global);
         if self.backends.has_heirs() {
             // Fewer may be held than before.
             self.pruned.backends = None;
@@ -141,7 +142,7 @@ impl ServiceCacheState {
     }
 
     /// Whether a service wants what seems to have been another's before this life.
-    fn is_doubtful(&self, wish: &Wish) -> bool {
+    fn is_doubtful(&self, wish: &DesiredService) -> bool {
         if self.all_others_given || self.pruned.frontends.is_some() {
             return false;
         }

@@ -3,11 +3,11 @@
 use super::{ServiceCacheState, Services};
 use crate::{
     model::L4Address,
-    services::service_cache::{UnknownBackend, writing::Asker},
+    services::service_cache::{UnknownBackend, writing::WrittenReply},
 };
 
 impl Services {
-    pub(super) fn quarantine(&mut self, at: L4Address, desired: bool, reply: Asker) {
+    pub(super) fn quarantine(&mut self, at: L4Address, desired: bool, reply: WrittenReply) {
         if self.state.quarantine(at, desired) {
             self.askers.push(reply);
         } else {

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use crate::{
     model::{
         BackendId,
-        drift::{Found, Kind},
+        drift::{DriftByMap, DriftKind},
     },
     ports::{BackendRow, RowMap},
-    services::service_cache::backends::{Backends, InKernel, Seen},
+    services::service_cache::backends::{Backends, RealisedBackend, Seen},
 };
 
 /// Numbers with rows that are not their backends', and whether they are IPv4.
@@ -36,7 +36,9 @@ impl Backends {
         let place = row.and_then(|row| Some((row, self.by_place.get_mut(&row.at)?)));
         match place.filter(|(_, backend)| backend.id == id) {
             Some((_, backend)) if backend.seen == Seen::Skipped => {}
-            Some((row, backend)) if backend.kernel == InKernel::Row(row.state) && row.zone == 0 => {
+            Some((row, backend))
+                if backend.kernel == RealisedBackend::Row(row.state) && row.zone == 0 =>
+            {
                 backend.seen = Seen::Yes;
             }
             _ => drop(suspects.insert((id, is_ipv4))),
@@ -50,7 +52,7 @@ impl Backends {
         map: RowMap,
         is_ipv4: bool,
         suspects: &mut Suspects,
-        found: &mut Found,
+        found: &mut DriftByMap,
     ) {
         let mut known = BTreeSet::new();
         let of_family = self.by_place.iter_mut().filter(|(at, _)| at.address.is_ipv4() == is_ipv4);
@@ -59,17 +61,21 @@ impl Backends {
             if is_suspect {
                 known.insert(backend.id);
             }
-            let has_row = matches!(backend.kernel, InKernel::Row(_));
+            let has_row = matches!(backend.kernel, RealisedBackend::Row(_));
             if backend.seen == Seen::No && has_row && backend.is_at_rest() {
-                found.note(map.name(), if is_suspect { Kind::Changed } else { Kind::Missing }, at);
-                backend.kernel = InKernel::Unsure;
+                found.note(
+                    map.name(),
+                    if is_suspect { DriftKind::Changed } else { DriftKind::Missing },
+                    at,
+                );
+                backend.kernel = RealisedBackend::Unsure;
                 Self::touch(&mut self.due, &self.quarantine, *at, backend);
             }
         }
         for (id, of_ipv4) in std::mem::take(suspects) {
             let is_known = known.contains(&id) || self.left.contains(&id);
             if of_ipv4 == is_ipv4 && !is_known && self.inherit_foreign(id, is_ipv4) {
-                found.note(map.name(), Kind::Foreign, format_args!("backend {id}"));
+                found.note(map.name(), DriftKind::Foreign, format_args!("backend {id}"));
             }
         }
     }

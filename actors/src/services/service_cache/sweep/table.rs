@@ -7,23 +7,23 @@ use std::{
 
 use ipnet::IpNet;
 
-use super::Sweep;
+use super::ServiceSweep;
 use crate::{
     model::{
         BackendId, Frontend, ServiceId,
-        drift::{Found, Kind},
+        drift::{DriftByMap, DriftKind},
     },
     ports::{MemberKey, PageRows, RowMap, ServiceKeys, SlotKey},
     services::service_cache::{
-        shape::{InKernel, Shape, Traces},
-        table::{Line, SKIPPED, Table},
+        shape::{RealisedShape, Shape, Traces},
+        table::{FrontendEntry, FrontendTable, SKIPPED},
         wildcards,
     },
 };
 
 /// Places of rows that belong to no frontend, as it seems.
 #[derive(Default)]
-pub(super) struct Strangers {
+pub(super) struct ForeignServiceRows {
     slots: BTreeSet<SlotKey>,
     members: BTreeSet<(MemberKey, bool)>,
     reverse: BTreeSet<(ServiceId, bool)>,
@@ -53,10 +53,10 @@ fn expected(map: RowMap, shape: &Shape) -> usize {
     }
 }
 
-impl Table {
+impl FrontendTable {
     /// Whose each number is, sorted.
     pub(super) fn index(&self) -> Vec<(ServiceId, Frontend)> {
-        let mut index: Vec<_> = self.lines.iter().map(|(at, line)| (line.id, *at)).collect();
+        let mut index: Vec<_> = self.entries.iter().map(|(at, entry)| (entry.id, *at)).collect();
         index.sort_unstable();
         index
     }
@@ -71,18 +71,18 @@ impl Table {
 
     /// No row of the next map has been seen. What is being written is not judged.
     fn begin_map(&mut self) {
-        for line in self.lines.values_mut() {
-            line.seen = if line.is_realised() { 0 } else { SKIPPED };
+        for entry in self.entries.values_mut() {
+            entry.seen = if entry.is_realised() { 0 } else { SKIPPED };
         }
     }
 
     /// Whether what is seen of a frontend says something.
     pub(super) fn is_judged(&self, frontend: &Frontend) -> bool {
-        self.lines.get(frontend).is_some_and(|line| line.seen != SKIPPED)
+        self.entries.get(frontend).is_some_and(|entry| entry.seen != SKIPPED)
     }
 
     /// Rows of a map.
-    pub(super) fn see(&mut self, map: RowMap, rows: PageRows, sweep: &mut Sweep) {
+    pub(super) fn see(&mut self, map: RowMap, rows: PageRows, sweep: &mut ServiceSweep) {
         match rows {
             PageRows::Slots(rows) => {
                 for (key @ (frontend, slot), row) in rows {
@@ -90,18 +90,19 @@ impl Table {
                         self.wildcards.see(frontend.at.address, row);
                         continue;
                     }
-                    let Some(line) = self.lines.get_mut(&frontend) else {
+                    let Some(entry) = self.entries.get_mut(&frontend) else {
                         sweep.strangers.slots.insert(key);
                         continue;
                     };
-                    let Some(shape) = line.judged() else { continue };
+                    let Some(shape) = entry.judged() else { continue };
                     let desired = match slot {
-                        0 => Some(shape.first(line.id)),
-                        slot => shape.row(line.id, slot),
+                        0 => Some(shape.first(entry.id)),
+                        slot => shape.row(entry.id, slot),
                     };
-                    line.seen += u32::from(desired.is_some());
+                    entry.seen += u32::from(desired.is_some());
                     if desired.is_none() || desired != row {
-                        let kind = if desired.is_some() { Kind::Changed } else { Kind::Foreign };
+                        let kind =
+                            if desired.is_some() { DriftKind::Changed } else { DriftKind::Foreign };
                         let traces = sweep.doubt(map, frontend, kind);
                         traces.slots = traces.slots.max(slot);
                         traces.rows = traces.rows.saturating_add(1);
@@ -112,15 +113,16 @@ impl Table {
                 let is_ipv4 = map.is_ipv4().unwrap_or_default();
                 for (key @ (id, backend), row) in rows {
                     let frontend = sweep.whose(id).filter(|frontend| is_of(map, frontend));
-                    let Some((frontend, line)) = self.of(frontend) else {
+                    let Some((frontend, entry)) = self.of(frontend) else {
                         sweep.strangers.members.insert((key, is_ipv4));
                         continue;
                     };
-                    let Some(shape) = line.judged() else { continue };
+                    let Some(shape) = entry.judged() else { continue };
                     let desired = shape.member(backend);
-                    line.seen += u32::from(desired.is_some());
+                    entry.seen += u32::from(desired.is_some());
                     if desired.is_none() || desired != row.map(|row| row.state) {
-                        let kind = if desired.is_some() { Kind::Changed } else { Kind::Foreign };
+                        let kind =
+                            if desired.is_some() { DriftKind::Changed } else { DriftKind::Foreign };
                         sweep.doubt(map, frontend, kind).members.insert(backend);
                     }
                 }
@@ -129,45 +131,45 @@ impl Table {
                 let is_ipv4 = map.is_ipv4().unwrap_or_default();
                 for (id, at) in rows {
                     let frontend = sweep.whose(id).filter(|frontend| is_of(map, frontend));
-                    let Some((frontend, line)) = self.of(frontend) else {
+                    let Some((frontend, entry)) = self.of(frontend) else {
                         sweep.strangers.reverse.insert((id, is_ipv4));
                         continue;
                     };
-                    if line.judged().is_none() {
+                    if entry.judged().is_none() {
                         continue;
                     }
-                    line.seen += 1;
+                    entry.seen += 1;
                     if at != Some(frontend.at.socket()) {
-                        sweep.doubt(map, frontend, Kind::Changed);
+                        sweep.doubt(map, frontend, DriftKind::Changed);
                     }
                 }
             }
             PageRows::AffinityMatches(rows) => {
                 for (backend, id) in rows {
-                    let Some((frontend, line)) = self.of(sweep.whose(id)) else {
+                    let Some((frontend, entry)) = self.of(sweep.whose(id)) else {
                         sweep.strangers.matches.insert((backend, id));
                         continue;
                     };
-                    let Some(shape) = line.judged() else { continue };
+                    let Some(shape) = entry.judged() else { continue };
                     if shape.stays() > 0 && shape.backends.contains(&backend) {
-                        line.seen += 1;
+                        entry.seen += 1;
                     } else {
-                        sweep.doubt(map, frontend, Kind::Foreign).matches.insert(backend);
+                        sweep.doubt(map, frontend, DriftKind::Foreign).matches.insert(backend);
                     }
                 }
             }
             PageRows::SourceRanges(rows) => {
                 for (id, range) in rows {
                     let frontend = sweep.whose(id).filter(|frontend| is_of(map, frontend));
-                    let Some((frontend, line)) = self.of(frontend) else {
+                    let Some((frontend, entry)) = self.of(frontend) else {
                         sweep.strangers.ranges.insert((id, range));
                         continue;
                     };
-                    let Some(shape) = line.judged() else { continue };
+                    let Some(shape) = entry.judged() else { continue };
                     if shape.ranges.iter().any(|it| it.trunc() == range.trunc()) {
-                        line.seen += 1;
+                        entry.seen += 1;
                     } else {
-                        sweep.doubt(map, frontend, Kind::Foreign).ranges.insert(range);
+                        sweep.doubt(map, frontend, DriftKind::Foreign).ranges.insert(range);
                     }
                 }
             }
@@ -175,15 +177,15 @@ impl Table {
                 let is_ipv4 = map.is_ipv4().unwrap_or_default();
                 for id in rows {
                     let frontend = sweep.whose(id).filter(|frontend| is_of(map, frontend));
-                    let Some((frontend, line)) = self.of(frontend) else {
+                    let Some((frontend, entry)) = self.of(frontend) else {
                         sweep.strangers.tables.insert((id, is_ipv4));
                         continue;
                     };
-                    let Some(shape) = line.judged() else { continue };
+                    let Some(shape) = entry.judged() else { continue };
                     if shape.has_table() {
-                        line.seen += 1;
+                        entry.seen += 1;
                     } else {
-                        sweep.doubt(map, frontend, Kind::Foreign).has_table = true;
+                        sweep.doubt(map, frontend, DriftKind::Foreign).has_table = true;
                     }
                 }
             }
@@ -191,22 +193,22 @@ impl Table {
         }
     }
 
-    fn of(&mut self, frontend: Option<Frontend>) -> Option<(Frontend, &mut Line)> {
+    fn of(&mut self, frontend: Option<Frontend>) -> Option<(Frontend, &mut FrontendEntry)> {
         let frontend = frontend?;
-        Some((frontend, self.lines.get_mut(&frontend)?))
+        Some((frontend, self.entries.get_mut(&frontend)?))
     }
 
     /// A map was read to its end: rows that were not seen are missing.
-    pub(super) fn end_map(&mut self, map: RowMap, sweep: &mut Sweep) {
+    pub(super) fn end_map(&mut self, map: RowMap, sweep: &mut ServiceSweep) {
         if matches!(map, RowMap::Slots4 | RowMap::Slots6) {
             let is_ipv4 = map == RowMap::Slots4;
             self.wildcards.end_map(map, is_ipv4, &mut sweep.found);
         }
-        for (frontend, line) in self.lines.iter().filter(|(frontend, _)| is_of(map, frontend)) {
-            let Some(shape) = line.judged() else { continue };
-            let lacks = expected(map, shape).saturating_sub(line.seen as usize);
+        for (frontend, entry) in self.entries.iter().filter(|(frontend, _)| is_of(map, frontend)) {
+            let Some(shape) = entry.judged() else { continue };
+            let lacks = expected(map, shape).saturating_sub(entry.seen as usize);
             for _ in 0..lacks {
-                let traces = sweep.doubt(map, *frontend, Kind::Missing);
+                let traces = sweep.doubt(map, *frontend, DriftKind::Missing);
                 traces.has_table |= shape.has_table();
             }
         }
@@ -220,10 +222,10 @@ impl Table {
         most: usize,
     ) -> Vec<(Frontend, ServiceId, &[BackendId])> {
         let from = after.map_or(Unbounded, Excluded);
-        let all = self.lines.range((from, Unbounded));
-        let tables = all.filter_map(|(frontend, line)| {
-            let shape = line.judged().filter(|shape| shape.has_table())?;
-            Some((*frontend, line.id, &shape.backends[..usize::from(shape.used)]))
+        let all = self.entries.range((from, Unbounded));
+        let tables = all.filter_map(|(frontend, entry)| {
+            let shape = entry.judged().filter(|shape| shape.has_table())?;
+            Some((*frontend, entry.id, &shape.backends[..usize::from(shape.used)]))
         });
         tables.take(most).collect()
     }
@@ -231,20 +233,24 @@ impl Table {
     /// Not all rows of a frontend are as they are to be: all of it is written anew, unless that is
     /// happening.
     pub(super) fn doubt(&mut self, frontend: Frontend, mut traces: Traces) {
-        let Some(line) = self.lines.get_mut(&frontend) else { return };
-        let Some(shape) = line.judged() else { return };
+        let Some(entry) = self.entries.get_mut(&frontend) else { return };
+        let Some(shape) = entry.judged() else { return };
         let rows = traces.rows;
         traces.add(shape);
         traces.rows = traces.rows.saturating_add(rows);
-        self.becomes(frontend, InKernel::Unsure(Box::new(traces)));
+        self.becomes(frontend, RealisedShape::Unsure(Box::new(traces)));
     }
 
     /// Rows that are nobody's still.
-    pub(super) fn orphans(&mut self, strangers: Strangers, found: &mut Found) -> Vec<ServiceKeys> {
+    pub(super) fn orphans(
+        &mut self,
+        strangers: ForeignServiceRows,
+        found: &mut DriftByMap,
+    ) -> Vec<ServiceKeys> {
         let left = std::mem::take(&mut self.left);
         self.sweeping = false;
         self.wildcards.end_sweep();
-        let Strangers { slots, members, reverse, matches, ranges, tables } = strangers;
+        let ForeignServiceRows { slots, members, reverse, matches, ranges, tables } = strangers;
         let went = |id: &ServiceId| left.iter().any(|(_, it)| it == id);
         let mut keys = Vec::new();
         let slots = slots.into_iter().filter(|(at, _)| !left.iter().any(|(it, _)| it == at));
@@ -274,12 +280,12 @@ impl Table {
         }
         // A number stands for one frontend, of one family.
         let had: BTreeSet<(ServiceId, bool)> =
-            self.lines.iter().map(|(at, line)| (line.id, at.at.address.is_ipv4())).collect();
+            self.entries.iter().map(|(at, entry)| (entry.id, at.at.address.is_ipv4())).collect();
         let is_free = |id: &ServiceId| [false, true].iter().all(|it| !had.contains(&(*id, *it)));
         let mut all = all;
         for keys in &mut all {
             match keys {
-                ServiceKeys::Slots(keys) => keys.retain(|(at, _)| !self.lines.contains_key(at)),
+                ServiceKeys::Slots(keys) => keys.retain(|(at, _)| !self.entries.contains_key(at)),
                 ServiceKeys::Members(keys) => {
                     keys.retain(|((id, _), is_ipv4)| !had.contains(&(*id, *is_ipv4)));
                 }
@@ -299,9 +305,9 @@ impl Table {
 }
 
 /// Counts rows of nobody.
-fn note(keys: &ServiceKeys, found: &mut Found) {
+fn note(keys: &ServiceKeys, found: &mut DriftByMap) {
     let of = |four, six, is_ipv4: bool| if is_ipv4 { four } else { six };
-    let mut foreign = |map: RowMap, what: String| found.note(map.name(), Kind::Foreign, what);
+    let mut foreign = |map: RowMap, what: String| found.note(map.name(), DriftKind::Foreign, what);
     match keys {
         ServiceKeys::Slots(keys) => {
             for (at, slot) in keys {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, net::IpAddr};
 
 use crate::{
-    model::drift::{Found, Kind},
+    model::drift::{DriftByMap, DriftKind},
     ports::{RowMap, SlotRow},
     services::service_cache::wildcards::Wildcards,
 };
@@ -35,7 +35,7 @@ impl Wildcards {
 
     /// The map was read to its end: what is missing or another is written again, and what is nobody's
     /// goes.
-    pub(super) fn end_map(&mut self, map: RowMap, is_ipv4: bool, found: &mut Found) {
+    pub(super) fn end_map(&mut self, map: RowMap, is_ipv4: bool, found: &mut DriftByMap) {
         let Some(seen) = &mut self.seen else { return };
         let is_judged =
             |address: &IpAddr| address.is_ipv4() == is_ipv4 && !seen.skipped.contains(address);
@@ -51,14 +51,18 @@ impl Wildcards {
         let foreign: Vec<_> = all.filter(is_foreign).collect();
         for address in not_right {
             let is_there = seen.wrong.contains(&address);
-            found.note(map.name(), if is_there { Kind::Changed } else { Kind::Missing }, address);
+            found.note(
+                map.name(),
+                if is_there { DriftKind::Changed } else { DriftKind::Missing },
+                address,
+            );
             if let Some(row) = self.addresses.get_mut(&address) {
                 row.kernel = None;
             }
             self.due.insert(address);
         }
         for address in foreign {
-            found.note(map.name(), Kind::Foreign, address);
+            found.note(map.name(), DriftKind::Foreign, address);
             self.take_foreign(address);
         }
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     host::{Answer, Behaviour, Cx, NoAnswer, Ref, Universe},
-    model::{Families, Feed, Frontend, L4Address, LookupScope, Transport, drift::Watch},
+    model::{Families, Feed, Frontend, L4Address, LookupScope, Transport, drift::DriftWatch},
     ports::{KernelOp, ObjectKey},
     services::{
         health_checks::HealthChecks,
@@ -209,7 +209,7 @@ fn spawn(
     let found = kernel.with(|state| state.services.tables());
     let kernel = Rc::new(kernel.clone());
     let services =
-        Services::factory(kernel, settings, found, Some(sockets), health, Watch::default());
+        Services::factory(kernel, settings, found, Some(sockets), health, DriftWatch::default());
     let services = universe.spawn("services", services);
     (universe, services)
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::fixture::{Fixture, gone, service, slice};
 use crate::{
     host::{Behaviour, Cx, NoAnswer, Universe},
-    model::{Families, Feed, Manifest, drift::Watch},
+    model::{Families, Feed, Manifest, drift::DriftWatch},
     ports::{ObjectKey, ServiceTables},
     services::{
         health_checks::{HealthChange, HealthCheck, HealthChecksMsg},
@@ -252,8 +252,14 @@ fn what_who_answers_crashes_over_is_told_again() {
         sources: [ServiceSource::Cluster].into(),
     };
     let found = ServiceTables::default();
-    let services =
-        Services::factory(Rc::new(kernel), settings, found, None, Some(answerer), Watch::default());
+    let services = Services::factory(
+        Rc::new(kernel),
+        settings,
+        found,
+        None,
+        Some(answerer),
+        DriftWatch::default(),
+    );
     let services = universe.spawn("services", services);
     let tell = |name: &str, port: u16| {
         let key = ObjectKey { namespace: "shop".to_owned(), name: name.to_owned() };

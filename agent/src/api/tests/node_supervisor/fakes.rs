@@ -5,10 +5,12 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 use ipnet::IpNet;
 use serde_json::json;
 use volvox_actors::{
-    cluster::nodes::{NodeAddress, NodeEntry, NodesList, NodesMsg, NodesSource, NodesView},
+    cluster::remote_nodes::{
+        NodeAddress, NodeEntry, RemoteNodesList, RemoteNodesMsg, RemoteNodesSource, RemoteNodesView,
+    },
     endpoints::{
         build_queue::{BuildQueueMsg, Queued},
-        ipam::{Allocated, IpamError, IpamMsg, Lease, Pools},
+        ipam::{AddressLease, Allocated, IpamError, IpamMsg, Pools},
     },
     model::{
         Addresses, BackendId, Direction, EndpointId, Frontend, IdentityId, L4Address, Labels,
@@ -23,10 +25,10 @@ use volvox_actors::{
     },
     policy::{
         identity::{Identity, IdentityMsg},
-        ipcache::{IpcacheEntry, IpcacheMsg, IpcacheView, Source},
+        ipcache::{IpcacheEntry, IpcacheMsg, IpcacheSource, IpcacheView},
         rules::{
-            DerivedFilter, Origin, PolicyKind, PolicyMsg, PolicyName, PolicySelector, PolicyStatus,
-            PolicyView, WrittenPolicies, WrittenRule,
+            ClauseOrigin, DerivedFilter, PolicyKind, PolicyMsg, PolicyName, PolicySelector,
+            PolicyStatus, PolicyView, WrittenPolicies, WrittenRule,
         },
     },
     ports::{BackendState, Swept, service_flags},
@@ -40,11 +42,11 @@ use volvox_actors::{
 };
 
 pub(super) fn fake_ipam() -> impl FnMut(IpamMsg) {
-    let mut leases: BTreeMap<IpAddr, Lease> = BTreeMap::new();
+    let mut leases: BTreeMap<IpAddr, AddressLease> = BTreeMap::new();
     move |msg| match msg {
         IpamMsg::Allocate { owner, expires, reply, .. } if owner != "greedy" => {
             let address = [10, 1, 0, 7].into();
-            let lease = Lease { owner, pool: "default".into(), expires_in: expires };
+            let lease = AddressLease { owner, pool: "default".into(), expires_in: expires };
             leases.insert(IpAddr::V4(address), lease);
             reply.send(Ok(Allocated { ipv4: Some(address), ipv6: None, pool: "default".into() }));
         }
@@ -57,7 +59,7 @@ pub(super) fn fake_ipam() -> impl FnMut(IpamMsg) {
                 reply.send(Err(IpamError::InUse { address, owner }));
             }
             None => {
-                let lease = Lease { owner, pool: "default".into(), expires_in: None };
+                let lease = AddressLease { owner, pool: "default".into(), expires_in: None };
                 leases.insert(address, lease);
                 reply.send(Ok(()));
             }
@@ -89,8 +91,11 @@ pub(super) fn fake_ipcache(msg: IpcacheMsg) {
     let entry = |identity, source| IpcacheEntry::of(IdentityId(identity), source);
     match msg {
         IpcacheMsg::List(reply) => reply.send(BTreeMap::from([
-            ("10.1.0.7/32".parse::<IpNet>().unwrap(), entry(300, Source::Endpoint(EndpointId(1)))),
-            ("0.0.0.0/0".parse().unwrap(), entry(2, Source::Node)),
+            (
+                "10.1.0.7/32".parse::<IpNet>().unwrap(),
+                entry(300, IpcacheSource::Endpoint(EndpointId(1))),
+            ),
+            ("0.0.0.0/0".parse().unwrap(), entry(2, IpcacheSource::Node)),
         ])),
         IpcacheMsg::Show(reply) => {
             reply.send(IpcacheView { rows: 2, open: 0, failures: 0, last_error: None });
@@ -100,7 +105,7 @@ pub(super) fn fake_ipcache(msg: IpcacheMsg) {
 }
 
 pub(super) fn fake_policy(msg: PolicyMsg) {
-    let origin = Origin {
+    let origin = ClauseOrigin {
         source: "web.yaml".into(),
         policy: PolicyName {
             kind: PolicyKind::CiliumNetworkPolicy,
@@ -198,9 +203,9 @@ pub(super) fn fake_auditor(msg: AuditorMsg) {
     }
 }
 
-pub(super) fn fake_nodes(msg: NodesMsg) {
+pub(super) fn fake_nodes(msg: RemoteNodesMsg) {
     match msg {
-        NodesMsg::List(reply) => {
+        RemoteNodesMsg::List(reply) => {
             let key = NodeKey { cluster: "default".to_owned(), name: "there".to_owned() };
             let address = |kind: &str, last| NodeAddress {
                 kind: kind.to_owned(),
@@ -213,9 +218,9 @@ pub(super) fn fake_nodes(msg: NodesMsg) {
                 ..NodeEntry::default()
             };
             let nodes = [(key, entry)].into();
-            reply.send(NodesList { source: NodesSource::Store, nodes });
+            reply.send(RemoteNodesList { source: RemoteNodesSource::Store, nodes });
         }
-        NodesMsg::Show(reply) => reply.send(NodesView::default()),
+        RemoteNodesMsg::Show(reply) => reply.send(RemoteNodesView::default()),
         _ => {}
     }
 }

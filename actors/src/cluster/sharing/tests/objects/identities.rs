@@ -9,7 +9,7 @@ use super::fixture::{
     node, peers,
 };
 use crate::{
-    endpoints::supervisor::Target,
+    endpoints::supervisor::EndpointReference,
     model::IdentityId,
     testing::{World, allow_from, pod, spec},
 };
@@ -82,7 +82,7 @@ fn two_nodes_share_numbers_and_addresses() {
     assert!(peers(&here, 1).contains(&ids[0].0) && peers(&there, 2).contains(&ids[0].0));
     // One restarts while the other one's pods change.
     here.crash();
-    there.delete(Target::Address("10.0.0.7".parse().unwrap()));
+    there.delete(EndpointReference::Address("10.0.0.7".parse().unwrap()));
     let client = make(&there, &cluster, 9, "client");
     run(&[&there]);
     here.boot();
@@ -130,7 +130,7 @@ fn a_number_in_use_that_was_deleted_or_marked_comes_back() {
     let object = cluster.object("CiliumIdentity", "", &name).unwrap();
     assert_eq!(object["metadata"]["annotations"], json!({ "other": "y" }));
     // One that nobody here uses is not for this node to keep.
-    world.delete(Target::Address("10.0.0.1".parse().unwrap()));
+    world.delete(EndpointReference::Address("10.0.0.1".parse().unwrap()));
     cluster.take_writes();
     cluster.delete(&object);
     world.advance(Duration::from_secs(5));

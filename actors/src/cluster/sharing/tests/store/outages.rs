@@ -127,7 +127,9 @@ fn crashes_of_its_actors_lose_nothing() {
         store.delete(&format!("{ADDRESSES}10.0.9.2"));
         make(&mut world, 2, "db");
         world.advance(Duration::from_secs(40));
-        world.delete(crate::endpoints::supervisor::Target::Address("10.0.0.2".parse().unwrap()));
+        world.delete(crate::endpoints::supervisor::EndpointReference::Address(
+            "10.0.0.2".parse().unwrap(),
+        ));
         world.advance(Duration::from_secs(40));
         let rows = [CLIENT, "10.0.9.2/32"].map(|prefix| mapped(&world, prefix));
         assert_eq!(rows, [Some(300), None], "{cell}");

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::fixture::{address, fixture, identity, labels, make, mapped};
 use crate::{
     cluster::kvstore::ADDRESSES,
-    endpoints::supervisor::Target,
+    endpoints::supervisor::EndpointReference,
     model::{Direction, IdentityId, PolicyRows},
     policy::rules::lookup,
     testing::{KernelState, KvLink, MemoryKvStore, World, to_http, with_http},
@@ -88,7 +88,7 @@ fn a_pod_of_this_node_counts_once_and_while_it_is_here() {
     world.settle();
     assert_eq!(reached(&world, 300), [81]);
     pod_at(&store, "10.0.9.1", 300, &[82]);
-    world.delete(Target::Address("10.0.0.2".parse().unwrap()));
+    world.delete(EndpointReference::Address("10.0.0.2".parse().unwrap()));
     world.advance(Duration::from_secs(1));
     assert_eq!(reached(&world, 300), [82]);
     // What an earlier run of this node said of it is no other node's word.

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::fixture::{address, addresses, fixture, identity, labels, make, mapped, peers, session};
 use crate::{
     cluster::kvstore::{ADDRESSES, IDENTITIES, IDENTITY_USERS},
-    endpoints::supervisor::Target,
+    endpoints::supervisor::EndpointReference,
     model::{EndpointId, IdentityId},
     testing::allow_from,
 };
@@ -116,7 +116,7 @@ fn this_node_s_endpoints_are_announced_as_cilium_does() {
     // One that somebody else has by now is left to them when the endpoint goes.
     address(&store, "fd00::1", 777);
     world.settle();
-    world.delete(Target::Id(EndpointId(number.0)));
+    world.delete(EndpointReference::Id(EndpointId(number.0)));
     world.settle();
     assert_eq!(store.keys(ADDRESSES), [format!("{ADDRESSES}fd00::1")]);
     assert_eq!(store.keys(IDENTITY_USERS), [""; 0]);

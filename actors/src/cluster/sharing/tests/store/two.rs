@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::fixture::{fixture, make, mapped};
 use crate::{
-    endpoints::supervisor::Target,
+    endpoints::supervisor::EndpointReference,
     testing::{MemoryKvStore, World, pod, spec},
 };
 
@@ -53,7 +53,7 @@ fn two_nodes_share_numbers_and_addresses() {
     }
     // One restarts while the other one's pods change.
     here.crash();
-    there.delete(Target::Address("10.0.0.7".parse().unwrap()));
+    there.delete(EndpointReference::Address("10.0.0.7".parse().unwrap()));
     let client = make(&mut there, 9, "client");
     here.boot();
     run(&[&here, &there]);

@@ -28,7 +28,7 @@ mod reported;
 #[cfg(test)]
 mod tests;
 
-pub use actor::{Nodes, NodesPeers, NodesSettings};
+pub use actor::{RemoteNodes, RemoteNodesPeers, RemoteNodesSettings};
 pub use entry::{NodeAddress, NodeEntry, NodeError};
 pub(crate) use inherited::{inherited, inherited_entries, inherited_identities};
-pub use messages::{NodesList, NodesMsg, NodesSource, NodesView, Seat};
+pub use messages::{RemoteNodesList, RemoteNodesMsg, RemoteNodesSource, RemoteNodesView, Seat};

@@ -10,9 +10,9 @@ use ipnet::IpNet;
 
 use super::{
     NodeEntry,
-    messages::{Rows, Seat},
+    messages::{NodePrefixes, Seat},
 };
-use crate::model::{IdentityId, NodeKey, Scope};
+use crate::model::{IdentityId, IdentityScope, NodeKey};
 
 /// Other nodes and their addresses: what the cluster says, and what the ipcache was told.
 #[derive(Debug, Default)]
@@ -99,8 +99,8 @@ impl ReportedNodes {
     }
 
     /// What the ipcache is to hear next. Rows of which policies do not know the identity wait.
-    pub(super) fn next(&mut self, is_known: impl Fn(IdentityId) -> bool) -> Option<Rows> {
-        let mut rows = Rows::new();
+    pub(super) fn next(&mut self, is_known: impl Fn(IdentityId) -> bool) -> Option<NodePrefixes> {
+        let mut rows = NodePrefixes::new();
         let mut due = std::mem::take(&mut self.due);
         // Until it is told.
         due.retain(|&prefix| {
@@ -141,7 +141,7 @@ impl ReportedNodes {
     }
 
     /// The ipcache could not write that: it is told again when it has rested.
-    pub(super) fn failed(&mut self, rows: Rows) {
+    pub(super) fn failed(&mut self, rows: NodePrefixes) {
         self.resting.extend(rows.into_keys());
     }
 
@@ -151,7 +151,7 @@ impl ReportedNodes {
     }
 
     /// The ipcache has that.
-    pub(super) fn reported(&mut self, rows: Rows) {
+    pub(super) fn reported(&mut self, rows: NodePrefixes) {
         for (prefix, seat) in rows {
             self.attempted.remove(&prefix);
             match seat {
@@ -184,7 +184,7 @@ impl ReportedNodes {
 /// Of several identities of one address the node itself counts before what runs on it.
 fn most(all: impl IntoIterator<Item = Seat>) -> Option<Seat> {
     let is_itself =
-        |id: &IdentityId| *id == IdentityId::REMOTE_NODE || id.scope() == Scope::RemoteNode;
+        |id: &IdentityId| *id == IdentityId::REMOTE_NODE || id.scope() == IdentityScope::RemoteNode;
     all.into_iter().max_by_key(|Seat { identity, tunnel }| {
         (is_itself(identity), Reverse((*identity, *tunnel)))
     })

@@ -6,14 +6,14 @@ use super::EndpointPolicy;
 use crate::host::Reply;
 
 /// Who asks for a policy.
-pub(super) enum Asker {
+pub(super) enum PolicyRequester {
     /// An endpoint whose policy the kernel holds.
     Keeper(Reply<Option<Arc<EndpointPolicy>>>),
     /// Anybody else.
     Other(Reply<Arc<EndpointPolicy>>),
 }
 
-impl Asker {
+impl PolicyRequester {
     pub(super) fn answer(self, policy: Arc<EndpointPolicy>) {
         match self {
             Self::Keeper(reply) => reply.send(Some(policy)),

@@ -7,22 +7,22 @@ use ipnet::IpNet;
 
 use super::messages::Seat;
 use crate::{
-    model::{IdentityId, Labels, Scope},
-    policy::ipcache::{IpcacheEntry, Source},
+    model::{IdentityId, IdentityScope, Labels},
+    policy::ipcache::{IpcacheEntry, IpcacheSource},
     ports::{IpcacheRow, KernelSnapshot},
     state_directory::IdentityTable,
 };
 
 /// Whether only nodes have that identity: themselves, their health endpoint and their ingress.
 fn is_of_nodes(id: IdentityId) -> bool {
-    id.scope() == Scope::RemoteNode
+    id.scope() == IdentityScope::RemoteNode
         || [IdentityId::REMOTE_NODE, IdentityId::HEALTH, IdentityId::INGRESS].contains(&id)
 }
 
 impl Seat {
     /// What the ipcache is told.
     pub(super) fn entry(self) -> IpcacheEntry {
-        let entry = IpcacheEntry::of(self.identity, Source::RemoteNode);
+        let entry = IpcacheEntry::of(self.identity, IpcacheSource::RemoteNode);
         IpcacheEntry { tunnel: self.tunnel, ..entry }
     }
 }
@@ -46,9 +46,8 @@ pub(crate) fn inherited_identities(
     table: &IdentityTable,
 ) -> BTreeMap<IdentityId, Labels> {
     let used: BTreeSet<_> = inherited(kernel).into_values().map(|seat| seat.identity).collect();
-    let theirs = table
-        .cluster
-        .iter()
-        .filter(|numbered| numbered.id.scope() == Scope::RemoteNode && used.contains(&numbered.id));
+    let theirs = table.cluster.iter().filter(|numbered| {
+        numbered.id.scope() == IdentityScope::RemoteNode && used.contains(&numbered.id)
+    });
     theirs.map(|numbered| (numbered.id, numbered.labels.clone())).collect()
 }

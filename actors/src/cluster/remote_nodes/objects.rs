@@ -8,14 +8,14 @@ use crate::model::NodeKey;
 
 /// By which objects nodes are known.
 #[derive(Debug, Default)]
-pub(super) struct Objects {
+pub(super) struct NodeObjects {
     /// Nodes that have a CiliumNode.
     cilium: BTreeSet<NodeKey>,
     /// What Nodes say.
     plain: BTreeMap<NodeKey, NodeEntry>,
 }
 
-impl Objects {
+impl NodeObjects {
     /// Whether a node has a CiliumNode now.
     pub(super) fn set(&mut self, key: &NodeKey, is_there: bool) {
         match is_there {

@@ -12,20 +12,20 @@ use ipnet::IpNet;
 use serde_json::Value;
 
 use super::{
-    NodeEntry, NodeError, NodesList, NodesMsg, NodesSource, NodesView,
+    NodeEntry, NodeError, RemoteNodesList, RemoteNodesMsg, RemoteNodesSource, RemoteNodesView,
     announced::Announced,
-    answers::NodesAnswer,
+    answers::RemoteNodesAnswer,
     entry::{NodeAddress, of_node, texts},
     messages::Seat,
     neighbours::Unheard,
-    numbers::Numbers,
-    objects::Objects,
+    numbers::NodeIdentities,
+    objects::NodeObjects,
     reported::ReportedNodes,
 };
 use crate::{
     cluster::{
         kvstore::{NODES, SessionMsg, Update},
-        origins::{Clusters, Origin, Reported},
+        origins::{ClusterOrigin, Clusters, Reported},
     },
     endpoints::ipam::Pools,
     host::{Behaviour, Cx, Lent, Ref, Retry, Survives},
@@ -41,7 +41,7 @@ const CONTEND_AFTER: Duration = Duration::from_secs(10);
 
 /// Whom this actor talks to.
 #[derive(Clone)]
-pub struct NodesPeers {
+pub struct RemoteNodesPeers {
     /// The owner of the ipcache.
     pub ipcache: Ref<IpcacheMsg>,
     /// The owner of identities.
@@ -56,7 +56,7 @@ pub struct NodesPeers {
 
 /// What this node knows of itself.
 #[derive(Clone, Debug)]
-pub struct NodesSettings {
+pub struct RemoteNodesSettings {
     /// Its cluster and its name.
     pub key: NodeKey,
     /// Its cluster's number.
@@ -78,12 +78,12 @@ pub struct NodesSettings {
 }
 
 /// What outlives a crash: it is said only once.
-pub(super) struct NodesState {
+pub(super) struct RemoteNodesState {
     pub(super) reported: ReportedNodes,
-    pub(super) numbers: Numbers,
+    pub(super) numbers: NodeIdentities,
     others: Clusters<Reported<NodeKey, ()>>,
     /// By which objects nodes of this cluster are known.
-    objects: Objects,
+    objects: NodeObjects,
     /// What the owner of the ways to other nodes has not heard.
     pub(super) unheard: Unheard,
     /// What its Node says of it: addresses and labels.
@@ -96,31 +96,31 @@ pub(super) struct NodesState {
 }
 
 /// The owner of the cluster's nodes on this node.
-pub struct Nodes {
-    pub(super) peers: NodesPeers,
+pub struct RemoteNodes {
+    pub(super) peers: RemoteNodesPeers,
     /// Outlive a crash: they change.
-    settings: Lent<NodesSettings>,
-    pub(super) state: Lent<NodesState>,
+    settings: Lent<RemoteNodesSettings>,
+    pub(super) state: Lent<RemoteNodesState>,
     /// The step under way, or its pause after it failed.
     pub(super) step: Retry,
     /// Policies can learn of identities.
     pub(super) ready: bool,
 }
 
-impl Nodes {
+impl RemoteNodes {
     /// Makes each life of the owner. `mapped` is what an earlier run of the agent mapped, `known` the
     /// identities of labels among it.
     pub fn factory(
-        peers: impl Fn() -> NodesPeers + 'static,
-        settings: NodesSettings,
+        peers: impl Fn() -> RemoteNodesPeers + 'static,
+        settings: RemoteNodesSettings,
         mapped: BTreeMap<IpNet, Seat>,
         known: &BTreeMap<IdentityId, Labels>,
     ) -> impl FnMut() -> Self + 'static {
-        let state = NodesState {
+        let state = RemoteNodesState {
             reported: ReportedNodes::inherited(mapped),
-            numbers: Numbers::inherited(known),
+            numbers: NodeIdentities::inherited(known),
             others: Clusters::new(settings.meshed),
-            objects: Objects::default(),
+            objects: NodeObjects::default(),
             unheard: Unheard::default(),
             node: None,
             before: None,
@@ -177,7 +177,7 @@ impl Nodes {
     }
 
     /// Another cluster says something of its nodes.
-    fn cluster(&mut self, origin: &Origin, update: Update) {
+    fn cluster(&mut self, origin: &ClusterOrigin, update: Update) {
         let state = &mut *self.state;
         let Some(nodes) = state.others.of(&origin.cluster) else { return };
         if !nodes.heeds(origin.generation) {
@@ -266,7 +266,7 @@ impl Nodes {
 
     /// What is this node's is nobody else's, whoever says so.
     fn without_own(&self, key: &NodeKey, mut entry: NodeEntry) -> NodeEntry {
-        let NodesSettings { addresses, router, .. } = &*self.settings;
+        let RemoteNodesSettings { addresses, router, .. } = &*self.settings;
         let own: BTreeSet<IpAddr> = addresses.iter().chain(router.iter()).collect();
         entry.addresses.retain(|address| {
             let theirs = !own.contains(&address.ip);
@@ -279,7 +279,7 @@ impl Nodes {
     }
 
     fn set(&mut self, key: &NodeKey, mut entry: Option<NodeEntry>) {
-        let NodesState { reported, numbers, unheard, .. } = &mut *self.state;
+        let RemoteNodesState { reported, numbers, unheard, .. } = &mut *self.state;
         unheard.note(key);
         if let Some(entry) = entry.as_mut().filter(|_| self.settings.by_labels) {
             entry.identity = numbers.of(entry);
@@ -299,7 +299,7 @@ impl Nodes {
             Some(_) if state.usurped => {}
             Some(_) => {
                 state.usurped = true;
-                cx.after(CONTEND_AFTER, NodesAnswer::Contend);
+                cx.after(CONTEND_AFTER, RemoteNodesAnswer::Contend);
             }
         }
     }
@@ -329,7 +329,7 @@ impl Nodes {
             return;
         }
         let entry = self.own_entry(&self.state);
-        let NodesSettings { key, cluster_id, boot_id, .. } = &*self.settings;
+        let RemoteNodesSettings { key, cluster_id, boot_id, .. } = &*self.settings;
         let value = Announced::new(key, *cluster_id, &entry, boot_id).to_bytes();
         if self.state.announced.as_ref() != Some(&value) {
             self.state.announced = Some(value.clone());
@@ -339,8 +339,8 @@ impl Nodes {
     }
 
     /// What this node is. As long as its Node has not said so, what it said to the run before.
-    fn own_entry(&self, state: &NodesState) -> NodeEntry {
-        let NodesSettings { addresses, router, pools, has_node, .. } = &*self.settings;
+    fn own_entry(&self, state: &RemoteNodesState) -> NodeEntry {
+        let RemoteNodesSettings { addresses, router, pools, has_node, .. } = &*self.settings;
         let of = |kind: &'static str, all: Addresses| {
             all.iter().map(move |ip| NodeAddress { kind: kind.to_owned(), ip })
         };
@@ -363,10 +363,10 @@ impl Nodes {
         }
     }
 
-    fn view(&self) -> NodesView {
+    fn view(&self) -> RemoteNodesView {
         let state = &*self.state;
         let (mapped, open) = state.reported.counts();
-        NodesView {
+        RemoteNodesView {
             known: state.reported.nodes().len(),
             mapped,
             open,
@@ -378,12 +378,12 @@ impl Nodes {
         }
     }
 
-    fn list(&self) -> NodesList {
+    fn list(&self) -> RemoteNodesList {
         let source = match self.peers.session {
-            Some(_) => NodesSource::Store,
-            None => NodesSource::Objects,
+            Some(_) => RemoteNodesSource::Store,
+            None => RemoteNodesSource::Objects,
         };
-        NodesList { source, nodes: self.state.reported.nodes().clone() }
+        RemoteNodesList { source, nodes: self.state.reported.nodes().clone() }
     }
 }
 
@@ -396,14 +396,14 @@ fn node_of(change: &Change, root: &str, cluster: &str) -> Option<NodeKey> {
     key
 }
 
-impl Behaviour for Nodes {
-    type Msg = NodesMsg;
-    type Answer = NodesAnswer;
-    type Observed = NodesView;
+impl Behaviour for RemoteNodes {
+    type Msg = RemoteNodesMsg;
+    type Answer = RemoteNodesAnswer;
+    type Observed = RemoteNodesView;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
         if self.state.usurped {
-            cx.after(CONTEND_AFTER, NodesAnswer::Contend);
+            cx.after(CONTEND_AFTER, RemoteNodesAnswer::Contend);
         }
         if self.settings.by_labels {
             self.await_policies(cx);
@@ -411,39 +411,41 @@ impl Behaviour for Nodes {
         self.proceed(cx);
     }
 
-    fn handle(&mut self, msg: NodesMsg, cx: &mut Cx<'_, Self>) {
+    fn handle(&mut self, msg: RemoteNodesMsg, cx: &mut Cx<'_, Self>) {
         match msg {
-            NodesMsg::Update(update) => self.update(cx, update),
-            NodesMsg::Clusters(names) => self.clusters(names),
-            NodesMsg::Cluster(origin, update) => self.cluster(&origin, update),
-            NodesMsg::Objects { feed, objects, defined } => self.objects(feed, objects, defined),
-            NodesMsg::OwnAddresses(addresses) => self.take_addresses(addresses),
-            NodesMsg::List(reply) => reply.send(self.list()),
-            NodesMsg::Show(reply) => reply.send(self.view()),
+            RemoteNodesMsg::Update(update) => self.update(cx, update),
+            RemoteNodesMsg::Clusters(names) => self.clusters(names),
+            RemoteNodesMsg::Cluster(origin, update) => self.cluster(&origin, update),
+            RemoteNodesMsg::Objects { feed, objects, defined } => {
+                self.objects(feed, objects, defined)
+            }
+            RemoteNodesMsg::OwnAddresses(addresses) => self.take_addresses(addresses),
+            RemoteNodesMsg::List(reply) => reply.send(self.list()),
+            RemoteNodesMsg::Show(reply) => reply.send(self.view()),
         }
         self.tell_routes();
         self.proceed(cx);
     }
 
-    fn answered(&mut self, answer: NodesAnswer, cx: &mut Cx<'_, Self>) {
+    fn answered(&mut self, answer: RemoteNodesAnswer, cx: &mut Cx<'_, Self>) {
         match answer {
-            NodesAnswer::PoliciesReady(Ok(())) => self.ready = true,
-            NodesAnswer::PoliciesReady(Err(_)) => self.await_policies(cx),
-            NodesAnswer::Adopted(strangers, answer) => self.adopted(cx, strangers, answer),
-            NodesAnswer::Learned(ids, answer) => self.learned(cx, ids, answer),
-            NodesAnswer::Removed(rows, answer) => self.removed(cx, rows, answer),
-            NodesAnswer::Reported(rows, answer) => self.reported(cx, rows, answer),
-            NodesAnswer::Again => {
+            RemoteNodesAnswer::PoliciesReady(Ok(())) => self.ready = true,
+            RemoteNodesAnswer::PoliciesReady(Err(_)) => self.await_policies(cx),
+            RemoteNodesAnswer::Adopted(strangers, answer) => self.adopted(cx, strangers, answer),
+            RemoteNodesAnswer::Learned(ids, answer) => self.learned(cx, ids, answer),
+            RemoteNodesAnswer::Removed(rows, answer) => self.removed(cx, rows, answer),
+            RemoteNodesAnswer::Reported(rows, answer) => self.reported(cx, rows, answer),
+            RemoteNodesAnswer::Again => {
                 self.step.over();
                 self.state.reported.resume();
             }
-            NodesAnswer::Contend => self.contend(),
+            RemoteNodesAnswer::Contend => self.contend(),
         }
         self.tell_routes();
         self.proceed(cx);
     }
 
-    fn observe(&self) -> NodesView {
+    fn observe(&self) -> RemoteNodesView {
         self.view()
     }
 }

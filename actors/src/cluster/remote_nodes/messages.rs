@@ -12,20 +12,20 @@ use serde_json::Value;
 
 use super::NodeEntry;
 use crate::{
-    cluster::{kvstore::Update, origins::Origin},
+    cluster::{kvstore::Update, origins::ClusterOrigin},
     host::{Lane, Message, Reply},
     model::{Addresses, Feed, IdentityId, Labels, NodeKey, Tunnel},
     ports::ObjectKey,
 };
 
 /// What the owner of the cluster's nodes can be told.
-pub enum NodesMsg {
+pub enum RemoteNodesMsg {
     /// What the store says of nodes.
     Update(Update),
     /// These other clusters are read, and no others.
     Clusters(BTreeSet<Arc<str>>),
     /// What one of them says of its nodes.
-    Cluster(Rc<Origin>, Update),
+    Cluster(Rc<ClusterOrigin>, Update),
     /// What the API server says of them. The first holds all there are.
     Objects {
         /// What objects these are.
@@ -38,13 +38,13 @@ pub enum NodesMsg {
     /// Others reach this node at these addresses from now on.
     OwnAddresses(Addresses),
     /// Show all nodes.
-    List(Reply<NodesList>),
+    List(Reply<RemoteNodesList>),
     /// Show how it stands.
-    Show(Reply<NodesView>),
+    Show(Reply<RemoteNodesView>),
 }
 
 /// Prefixes with what is said of them; without it they go.
-pub(super) type Rows = BTreeMap<IpNet, Option<Seat>>;
+pub(super) type NodePrefixes = BTreeMap<IpNet, Option<Seat>>;
 
 /// What is said of an address of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,9 +56,9 @@ pub struct Seat {
 }
 
 /// Identities of nodes that policies do not know yet, with their labels.
-pub(super) type Strangers = BTreeMap<IdentityId, Arc<Labels>>;
+pub(super) type UnknownIdentities = BTreeMap<IdentityId, Arc<Labels>>;
 
-impl Message for NodesMsg {
+impl Message for RemoteNodesMsg {
     fn kind(&self) -> &'static str {
         match self {
             Self::Update(_) => "Update",
@@ -79,7 +79,7 @@ impl Message for NodesMsg {
 
 /// Where nodes are known from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NodesSource {
+pub enum RemoteNodesSource {
     /// A store.
     Store,
     /// CiliumNodes of the API server.
@@ -88,16 +88,16 @@ pub enum NodesSource {
 
 /// All other nodes.
 #[derive(Clone, Debug)]
-pub struct NodesList {
+pub struct RemoteNodesList {
     /// Where they are known from.
-    pub source: NodesSource,
+    pub source: RemoteNodesSource,
     /// Each of them.
     pub nodes: BTreeMap<NodeKey, NodeEntry>,
 }
 
 /// How the cluster's nodes stand.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct NodesView {
+pub struct RemoteNodesView {
     /// Other nodes that are known.
     pub known: usize,
     /// Their addresses that are in the ipcache.

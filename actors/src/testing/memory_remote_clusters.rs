@@ -10,16 +10,16 @@ use crate::{
 
 /// Other clusters' stores, and which of them are configured.
 #[derive(Clone, Default)]
-pub struct MemoryClusters(Rc<RefCell<Inner>>);
+pub struct MemoryRemoteClusters(Rc<RefCell<MemoryRemoteClustersState>>);
 
 #[derive(Default)]
-struct Inner {
+struct MemoryRemoteClustersState {
     stores: BTreeMap<String, (MemoryKvStore, u64)>,
     versions: u64,
     tell: Option<ClustersSink>,
 }
 
-impl MemoryClusters {
+impl MemoryRemoteClusters {
     /// That cluster is configured from now on, or in another way.
     pub fn configure(&self, name: &str, store: &MemoryKvStore) {
         let mut inner = self.0.borrow_mut();
@@ -67,7 +67,7 @@ impl MemoryClusters {
     }
 }
 
-impl RemoteClusters for MemoryClusters {
+impl RemoteClusters for MemoryRemoteClusters {
     fn follow(&self, tell: ClustersSink) {
         self.0.borrow_mut().tell = Some(tell);
         self.tell();

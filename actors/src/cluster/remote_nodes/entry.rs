@@ -92,7 +92,7 @@ pub enum NodeError {
 /// What of a value of the store is read.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-struct Said {
+struct StoredNode {
     name: String,
     cluster: String,
     #[serde(rename = "IPAddresses")]
@@ -116,7 +116,7 @@ impl NodeEntry {
     /// What a pair of the store says of the node that its key names.
     pub(super) fn of_pair(key: &NodeKey, pair: &Pair) -> Result<Self, NodeError> {
         let bad = |cause: String| NodeError::Value { key: pair.key.clone(), cause };
-        let said: Said =
+        let said: StoredNode =
             serde_json::from_slice(&pair.value).map_err(|error| bad(error.to_string()))?;
         if (&said.cluster, &said.name) != (&key.cluster, &key.name) {
             return Err(bad(format!("it is about {}/{}", said.cluster, said.name)));

@@ -85,7 +85,7 @@ fn where_nobody_defined_cilium_nodes_they_are_plain_nodes() {
     assert_eq!(mapped(&world, "192.0.2.9"), None);
     let list = world.ask(
         world.node_supervisor().nodes.as_ref().unwrap(),
-        crate::cluster::nodes::NodesMsg::List,
+        crate::cluster::remote_nodes::RemoteNodesMsg::List,
     );
     let pools: Vec<_> = list.nodes.values().map(|node| node.pools.ipv4).collect();
     assert_eq!(pools, ["10.9.0.0/24".parse().ok()]);

@@ -7,13 +7,13 @@ use crate::{host::Reply, model::EndpointId};
 
 /// Who waits: by class, then by arrival; each endpoint at most once.
 #[derive(Debug, Default)]
-pub(super) struct Line {
+pub(super) struct PermitQueue {
     places: BTreeMap<(Class, u64), (EndpointId, Reply<Permit>)>,
     place_of: BTreeMap<EndpointId, (Class, u64)>,
     arrivals: u64,
 }
 
-impl Line {
+impl PermitQueue {
     /// Lines up. Who waits already keeps its place or gets a better one; its earlier question is
     /// let go.
     pub(super) fn join(&mut self, endpoint: EndpointId, class: Class, reply: Reply<Permit>) {

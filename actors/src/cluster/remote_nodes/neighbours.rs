@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{NodeEntry, Nodes, actor::NodesState};
+use super::{NodeEntry, RemoteNodes, actor::RemoteNodesState};
 use crate::{
     model::NodeKey,
     node::routes::{Neighbour, RoutesMsg},
@@ -23,10 +23,10 @@ impl Unheard {
     }
 }
 
-impl Nodes {
+impl RemoteNodes {
     /// Says what is new. What is refused is said again with the next.
     pub(super) fn tell_routes(&mut self) {
-        let NodesState { reported, unheard, .. } = &mut *self.state;
+        let RemoteNodesState { reported, unheard, .. } = &mut *self.state;
         let all = reported.is_settled();
         if unheard.nodes.is_empty() && all == unheard.told_all {
             return;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::{
     cluster::{
         kvstore::NODES,
-        nodes::{NodesMsg, NodesView},
+        remote_nodes::{RemoteNodesMsg, RemoteNodesView},
     },
     model::{Addresses, IdentityId},
     testing::{MemoryKvStore, World},
@@ -50,6 +50,6 @@ pub(super) fn mapped(world: &World, ip: &str) -> Option<IdentityId> {
     world.kernel.state().rows.ipcache.get(&IpNet::from(address)).map(|row| row.identity)
 }
 
-pub(super) fn view(world: &World) -> NodesView {
-    world.ask(world.node_supervisor().nodes.as_ref().unwrap(), NodesMsg::Show)
+pub(super) fn view(world: &World) -> RemoteNodesView {
+    world.ask(world.node_supervisor().nodes.as_ref().unwrap(), RemoteNodesMsg::Show)
 }

@@ -10,16 +10,16 @@ use std::{
 use ipnet::IpNet;
 
 use super::{
-    Nodes,
-    answers::NodesAnswer,
-    messages::{Rows, Strangers},
+    RemoteNodes,
+    answers::RemoteNodesAnswer,
+    messages::{NodePrefixes, UnknownIdentities},
 };
 use crate::{
     host::{AskError, Cx},
     model::IdentityId,
     policy::{
         identity::{Identity, IdentityError, IdentityMsg, Introduction},
-        ipcache::{IpcacheMsg, Source},
+        ipcache::{IpcacheMsg, IpcacheSource},
         rules::PolicyMsg,
     },
     ports::KernelError,
@@ -32,12 +32,12 @@ const POLICIES_PATIENCE: Duration = Duration::from_secs(600);
 /// After that long, what was not done is tried again.
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
 
-impl Nodes {
+impl RemoteNodes {
     /// No endpoint can learn of an identity before.
     pub(super) fn await_policies(&self, cx: &mut Cx<'_, Self>) {
         let policy = self.peers.policy.clone();
         let why = "the first policies, before identities of nodes";
-        cx.ask(&policy, POLICIES_PATIENCE, why, PolicyMsg::Ready, NodesAnswer::PoliciesReady);
+        cx.ask(&policy, POLICIES_PATIENCE, why, PolicyMsg::Ready, RemoteNodesAnswer::PoliciesReady);
     }
 
     /// Takes the next step, unless one is under way.
@@ -46,7 +46,7 @@ impl Nodes {
             return;
         }
         let state = &mut *self.state;
-        let super::actor::NodesState { reported, numbers, .. } = state;
+        let super::actor::RemoteNodesState { reported, numbers, .. } = state;
         if let Some(rows) = reported.next(|id| numbers.is_known(id)) {
             self.step.asked();
             return self.remove(cx, rows);
@@ -68,7 +68,7 @@ impl Nodes {
         }
     }
 
-    fn adopt(&mut self, cx: &mut Cx<'_, Self>, strangers: Strangers) {
+    fn adopt(&mut self, cx: &mut Cx<'_, Self>, strangers: UnknownIdentities) {
         let identities = self.peers.identities.clone();
         let desired = Introduction { identities: strangers.clone(), named_ports: BTreeMap::new() };
         cx.ask(
@@ -76,14 +76,14 @@ impl Nodes {
             PATIENCE,
             format!("{} identities of nodes to be kept", strangers.len()),
             |reply| IdentityMsg::Adopt { desired, reply },
-            move |answer| NodesAnswer::Adopted(strangers, answer),
+            move |answer| RemoteNodesAnswer::Adopted(strangers, answer),
         );
     }
 
     pub(super) fn adopted(
         &mut self,
         cx: &mut Cx<'_, Self>,
-        strangers: Strangers,
+        strangers: UnknownIdentities,
         answer: Result<Result<BTreeSet<IdentityId>, IdentityError>, AskError>,
     ) {
         let had = match answer {
@@ -103,7 +103,7 @@ impl Nodes {
             PATIENCE,
             "every policy to know identities of nodes",
             |reply| PolicyMsg::Acquaint { identities, named_ports, reply },
-            move |answer| NodesAnswer::Learned(had, answer),
+            move |answer| RemoteNodesAnswer::Learned(had, answer),
         );
     }
 
@@ -123,7 +123,7 @@ impl Nodes {
     }
 
     /// One that passes from node to node is not in both: what goes, goes first.
-    fn remove(&mut self, cx: &mut Cx<'_, Self>, rows: Rows) {
+    fn remove(&mut self, cx: &mut Cx<'_, Self>, rows: NodePrefixes) {
         let gone = rows.iter().filter(|(_, seat)| seat.is_none());
         let prefixes: Vec<IpNet> = gone.map(|(&prefix, _)| prefix).collect();
         if prefixes.is_empty() {
@@ -134,15 +134,15 @@ impl Nodes {
             &ipcache,
             PATIENCE,
             format!("{} addresses of other nodes out of the ipcache", prefixes.len()),
-            |reply| IpcacheMsg::Remove { prefixes, source: Source::RemoteNode, reply },
-            move |answer| NodesAnswer::Removed(rows, answer),
+            |reply| IpcacheMsg::Remove { prefixes, source: IpcacheSource::RemoteNode, reply },
+            move |answer| RemoteNodesAnswer::Removed(rows, answer),
         );
     }
 
     pub(super) fn removed(
         &mut self,
         cx: &mut Cx<'_, Self>,
-        rows: Rows,
+        rows: NodePrefixes,
         answer: Result<Result<(), KernelError>, AskError>,
     ) {
         match answer {
@@ -152,7 +152,7 @@ impl Nodes {
         }
     }
 
-    fn upsert(&mut self, cx: &mut Cx<'_, Self>, rows: Rows) {
+    fn upsert(&mut self, cx: &mut Cx<'_, Self>, rows: NodePrefixes) {
         let there = rows.iter().filter_map(|(&prefix, seat)| Some((prefix, (*seat)?.entry())));
         let entries: Vec<_> = there.collect();
         let ipcache = self.peers.ipcache.clone();
@@ -161,14 +161,14 @@ impl Nodes {
             PATIENCE,
             format!("{} addresses of other nodes in the ipcache", entries.len()),
             |reply| IpcacheMsg::Upsert { entries, reply },
-            move |answer| NodesAnswer::Reported(rows, answer),
+            move |answer| RemoteNodesAnswer::Reported(rows, answer),
         );
     }
 
     pub(super) fn reported(
         &mut self,
         cx: &mut Cx<'_, Self>,
-        rows: Rows,
+        rows: NodePrefixes,
         answer: Result<Result<(), KernelError>, AskError>,
     ) {
         match answer {
@@ -182,16 +182,16 @@ impl Nodes {
     }
 
     /// What is in force of these is not known: whoever an address was is somebody until it is.
-    fn unwritten(&mut self, cx: &mut Cx<'_, Self>, rows: Rows, error: &KernelError) {
+    fn unwritten(&mut self, cx: &mut Cx<'_, Self>, rows: NodePrefixes, error: &KernelError) {
         self.step.answered();
         self.state.reported.failed(rows);
         tracing::warn!(%error, "addresses of other nodes are not in force yet; trying again");
-        cx.after(AGAIN_AFTER, NodesAnswer::Again);
+        cx.after(AGAIN_AFTER, RemoteNodesAnswer::Again);
     }
 
     /// A step was not done; it is tried again later.
     fn failed(&mut self, cx: &mut Cx<'_, Self>, error: &str) {
         tracing::warn!(error, "addresses of other nodes are not all in force; trying again");
-        self.step.pause(cx, AGAIN_AFTER, NodesAnswer::Again);
+        self.step.pause(cx, AGAIN_AFTER, RemoteNodesAnswer::Again);
     }
 }

@@ -7,18 +7,18 @@ use std::{
 };
 
 use super::NodeEntry;
-use crate::model::{IdentityId, Label, Labels, Scope};
+use crate::model::{IdentityId, IdentityScope, Label, Labels};
 
 /// Numbers of what other nodes are labelled with, as this node alone has them.
 #[derive(Debug, Default)]
-pub(super) struct Numbers {
+pub(super) struct NodeIdentities {
     labels: BTreeMap<IdentityId, Arc<Labels>>,
     ids: BTreeMap<Arc<Labels>, IdentityId>,
     /// Those that every policy knows.
     held: BTreeSet<IdentityId>,
 }
 
-impl Numbers {
+impl NodeIdentities {
     /// Those of an earlier run, which policies know.
     pub(super) fn inherited(known: &BTreeMap<IdentityId, Labels>) -> Self {
         let mut numbers = Self::default();
@@ -48,17 +48,17 @@ impl Numbers {
         // One that was given back is not given again before all others were.
         let last =
             self.labels.last_key_value().map_or(IdentityId::MIN_REMOTE_NODE.0, |(id, _)| id.0);
-        let id = Some(IdentityId(last + 1)).filter(|id| id.scope() == Scope::RemoteNode);
+        let id = Some(IdentityId(last + 1)).filter(|id| id.scope() == IdentityScope::RemoteNode);
         let all = IdentityId::MIN_REMOTE_NODE.0 + 1..;
         let mut free = all.map(IdentityId).filter(|id| !self.labels.contains_key(id));
-        let id = id.or_else(|| free.next()).filter(|id| id.scope() == Scope::RemoteNode)?;
+        let id = id.or_else(|| free.next()).filter(|id| id.scope() == IdentityScope::RemoteNode)?;
         self.insert(id, labels);
         Some(id)
     }
 
     /// Whether an address may have that identity: policies know it.
     pub(super) fn is_known(&self, id: IdentityId) -> bool {
-        id.scope() != Scope::RemoteNode || self.held.contains(&id)
+        id.scope() != IdentityScope::RemoteNode || self.held.contains(&id)
     }
 
     /// These identities with their labels.
@@ -103,10 +103,10 @@ mod tests {
 
     #[test]
     fn each_set_of_labels_has_a_number_which_is_not_used_again_at_once() {
-        let mut numbers = Numbers::default();
+        let mut numbers = NodeIdentities::default();
         assert_eq!(numbers.of(&NodeEntry::default()), None);
         let [a, b] = ["a", "b"].map(|zone| numbers.of(&node(zone)).unwrap());
-        assert!(a != b && a.scope() == Scope::RemoteNode);
+        assert!(a != b && a.scope() == IdentityScope::RemoteNode);
         assert_eq!(numbers.of(&node("a")), Some(a));
         let text = numbers.labels([a])[&a].sorted_text();
         assert_eq!(text, "reserved:remote-node=;node:zone=a;");
@@ -125,7 +125,7 @@ mod tests {
             Label::new("node", "zone", "a"),
             Label::new("reserved", "remote-node", ""),
         ]);
-        let mut numbers = Numbers::inherited(&[(id, labels)].into());
+        let mut numbers = NodeIdentities::inherited(&[(id, labels)].into());
         assert_eq!(numbers.of(&node("a")), Some(id));
         assert!(numbers.is_known(id));
     }

@@ -16,7 +16,7 @@ use crate::{
 
 /// What the kernel is known to hold for one endpoint. Kept true step by step as steps succeed.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Known {
+pub(super) struct RealisedEndpoint {
     /// Its configuration row.
     pub(super) config: Option<ConfigRow>,
     /// Rows of the policy map in the slot that the configuration names; `None` if not read yet.
@@ -46,7 +46,7 @@ pub(super) struct KernelRecord {
     pub(super) unsaved: bool,
 }
 
-impl Known {
+impl RealisedEndpoint {
     /// What was found of it, which is taken from there.
     pub(super) fn restored(from: &mut RestoredEndpoint) -> Self {
         Self {

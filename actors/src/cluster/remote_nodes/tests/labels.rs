@@ -10,7 +10,7 @@ use crate::{
         kvstore::NODES,
         sharing::tests::store::fixture::{make, peers},
     },
-    model::{IdentityId, Scope},
+    model::{IdentityId, IdentityScope},
     testing::{KvLink, MemoryKvStore, World, allow_from},
 };
 
@@ -39,7 +39,7 @@ fn announce_in(store: &MemoryKvStore, name: &str, ip: &str, zone: Option<&str>) 
 /// The identity of an address, which is one of labels.
 fn of_labels(world: &World, ip: &str) -> IdentityId {
     let id = mapped(world, ip).unwrap();
-    assert_eq!(id.scope(), Scope::RemoteNode, "{ip} is {id}");
+    assert_eq!(id.scope(), IdentityScope::RemoteNode, "{ip} is {id}");
     id
 }
 
