@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use volvox_testbed::{
-    lab::{self, Binaries, Neighbour, Netns, Node, Pod, Through},
+    lab::{self, Binaries, Neighbour, Netns, Node, Pod, Setup, Through},
     random::Random,
     traffic::{Kind, Plan, Stream, stop_clean},
 };
@@ -161,10 +161,9 @@ fn connects(from: &Netns, to: SocketAddr) -> Result<bool> {
 fn a_load_balancers_address_admits_whom_its_ranges_name() {
     lab::test("a_load_balancers_address_admits_whom_its_ranges_name", || {
         let neighbour = Neighbour::connect()?;
-        let mut node = Node::new(Binaries::find()?)?;
-        node.start_agent()?;
+        let setup = Setup::new().pod("shop/server", &[("app", "server")]);
+        let (mut node, [pod]) = setup.start()?;
         wait_for_device(&mut node)?;
-        let pod = Pod::create(&node, "shop/server", &[("app", "server")], Through::Rest)?;
         let _server = pod.netns.run(|| Ok(TcpListener::bind("0.0.0.0:8080")?))?;
         let backends = [pod.address(false)?];
         let offer = |ranges: &[&str]| {
