@@ -121,10 +121,8 @@ fn a_node_that_moves_goes_out_by_its_new_address() {
         let _neighbour = Neighbour::connect()?;
         let mut node = Node::new(Binaries::find()?)?;
         node.start_agent()?;
+        node.wait_for_device()?;
         let shown = |node: &Node| node.rest().get::<Value>("/volvox/devices");
-        node.wait("its device runs no programs", |node| {
-            Ok(shown(node)?["devices"][0]["attached"] == json!(true))
-        })?;
         let device = shown(&node)?["devices"][0].clone();
         let name = device["name"].as_str().unwrap_or_default().to_owned();
         let routes = ip(&format!("-4 route show default dev {name}"))?;

@@ -24,15 +24,6 @@ fn kill_under(node: &mut Node, pods: usize, plans: Vec<Plan>) -> Result<()> {
     stop_clean(streams).map(drop)
 }
 
-/// Waits until the node's device runs its programs.
-fn wait_for_device(node: &mut Node) -> Result<()> {
-    node.wait("its device runs no programs", |node| {
-        let devices: Value = node.rest().get("/volvox/devices")?;
-        Ok(devices["devices"][0]["attached"] == json!(true))
-    })
-    .map(drop)
-}
-
 /// By which address the receiver sees the sender.
 fn seen_as(from: &Netns, to: &Netns, at: SocketAddr) -> Result<IpAddr> {
     let any: IpAddr = if at.is_ipv6() { "::".parse()? } else { "0.0.0.0".parse()? };
@@ -54,7 +45,7 @@ fn pods_go_out_as_their_node_whenever_the_agent_is_killed() {
         let neighbour = Neighbour::connect()?;
         let mut node = Node::new(Binaries::find()?)?;
         node.start_agent()?;
-        wait_for_device(&mut node)?;
+        node.wait_for_device()?;
         // Two streams of TCP must not share a namespace, and the world has one only.
         let rounds = [
             vec![(Kind::Udp, false), (Kind::Ping, false), (Kind::Ping, true), (Kind::Tcp, false)],
@@ -110,7 +101,7 @@ fn the_world_reaches_node_ports_whenever_the_agent_is_killed() {
         let neighbour = Neighbour::connect()?;
         let mut node = Node::new(Binaries::find()?)?;
         node.start_agent()?;
-        wait_for_device(&mut node)?;
+        node.wait_for_device()?;
         let (mut plans, mut objects) = (Vec::new(), Vec::new());
         for ipv6 in [false, true] {
             for (kind, transport) in [(Kind::Udp, "UDP"), (Kind::Connect, "TCP")] {
@@ -163,7 +154,7 @@ fn a_load_balancers_address_admits_whom_its_ranges_name() {
         let neighbour = Neighbour::connect()?;
         let setup = Setup::new().pod("shop/server", &[("app", "server")]);
         let (mut node, [pod]) = setup.start()?;
-        wait_for_device(&mut node)?;
+        node.wait_for_device()?;
         let _server = pod.netns.run(|| Ok(TcpListener::bind("0.0.0.0:8080")?))?;
         let backends = [pod.address(false)?];
         let offer = |ranges: &[&str]| {

@@ -290,6 +290,15 @@ impl Node {
         .map(drop)
     }
 
+    /// Waits until its first device runs its programs.
+    pub fn wait_for_device(&mut self) -> Result<()> {
+        self.wait("its device runs no programs", |node| {
+            let devices: Value = node.rest().get("/volvox/devices")?;
+            Ok(devices["devices"][0]["attached"] == true)
+        })
+        .map(drop)
+    }
+
     /// Services that the kernel has as they are desired: their specs, as REST says them.
     pub fn served(&self) -> Result<Vec<Value>> {
         let all: Vec<Value> = self.rest.get("/service")?;
