@@ -12,14 +12,14 @@ use aya::maps::{Array, HashMap, LpmTrie, Map, MapData, lpm_trie::Key};
 use serde_json::{Value, json};
 use volvox_testbed::{
     lab::{
-        self, Binaries, Metrics, Neighbour, Node, Pod, Through,
+        self, Metrics, Neighbour, Node, Setup,
         objects::{list, service, slice},
     },
     traffic::{Kind, Plan, Stream, stop_clean},
 };
 
 /// Time between two sweeps of these agents, and how long one may take on a machine that is busy.
-const SWEEP: &str = "--endpoint-bpf-prog-watchdog-interval=2s";
+const SWEEP: &str = "2s";
 const PATIENCE: Duration = Duration::from_secs(40);
 const PORT: u16 = 7000;
 
@@ -285,15 +285,19 @@ fn policy() -> String {
 #[test]
 fn rows_that_somebody_else_changed_come_back_and_nobody_else_notices() {
     lab::test("rows_that_somebody_else_changed_come_back_and_nobody_else_notices", || {
-        let mut node = Node::new(Binaries::find()?)?;
         let _uplink = Neighbour::connect()?;
-        node.flags(&[SWEEP, "--bpf-lb-algorithm=maglev", "--devices=uplink"]);
-        node.flags(&["--bpf-lb-maglev-table-size=251"]);
-        node.write_manifest("policy.yaml", &policy())?;
-        node.start_agent()?;
-        let pod = |name: &str, app: &str| Pod::create(&node, name, &[("app", app)], Through::Rest);
-        let (web, client) = (pod("shop/web", "web")?, pod("shop/client", "client")?);
-        let (from, to) = (pod("shop/from", "from")?, pod("shop/to", "to")?);
+        let policy = policy();
+        let setup = Setup::new()
+            .flag("endpoint-bpf-prog-watchdog-interval", SWEEP)
+            .flag("bpf-lb-algorithm", "maglev")
+            .flag("bpf-lb-maglev-table-size", "251")
+            .flag("devices", "uplink")
+            .manifest("policy.yaml", &policy)
+            .pod("shop/web", &[("app", "web")])
+            .pod("shop/client", &[("app", "client")])
+            .pod("shop/from", &[("app", "from")])
+            .pod("shop/to", &[("app", "to")]);
+        let (mut node, [web, client, from, to]) = setup.start()?;
         node.write_manifest(
             "services.yaml",
             &list(&[
@@ -303,7 +307,6 @@ fn rows_that_somebody_else_changed_come_back_and_nobody_else_notices() {
                 slice("six", "six", "TCP", PORT, &[web.address(true)?, client.address(true)?]),
             ]),
         )?;
-        node.wait_for_ready(4)?;
         node.wait("services are not there", |node| Ok(node.served()?.len() == 4))?;
         let target = SocketAddr::new(to.address(false)?, PORT);
         let plan = Plan {
@@ -349,11 +352,9 @@ fn rows_that_somebody_else_changed_come_back_and_nobody_else_notices() {
 #[test]
 fn a_regeneration_by_hand_puts_rows_right_and_says_which() {
     lab::test("a_regeneration_by_hand_puts_rows_right_and_says_which", || {
-        let mut node = Node::new(Binaries::find()?)?;
-        node.write_manifest("policy.yaml", &policy())?;
-        node.start_agent()?;
-        let _web = Pod::create(&node, "shop/web", &[("app", "web")], Through::Rest)?;
-        node.wait_for_ready(1)?;
+        let policy = policy();
+        let setup = Setup::new().manifest("policy.yaml", &policy);
+        let (node, [_web]) = setup.pod("shop/web", &[("app", "web")]).start()?;
         let id = id_of(&node, "shop/web")?;
         let name = policy_of(&node, "shop/web")?;
         let mut rows = trie::<8, 12>(&node, &name)?;

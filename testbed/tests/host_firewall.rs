@@ -149,10 +149,7 @@ fn held() -> Result<(Node, Neighbour)> {
     let mut node = Node::new(Binaries::find()?)?;
     node.set_flag("enable-host-firewall", Some("true"));
     node.start_agent()?;
-    node.wait("its device runs no programs", |node| {
-        let devices: Value = node.rest().get("/volvox/devices")?;
-        Ok(devices["devices"][0]["attached"] == json!(true))
-    })?;
+    node.wait_for_device()?;
     label(&node, "edge")?;
     node.write_manifest("policy.yaml", &policy("edge"))?;
     let here = own()?;

@@ -9,9 +9,10 @@ use std::{
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use volvox_testbed::lab::{self, Binaries, Neighbour, Node, Pod, Through, ip};
+use volvox_testbed::lab::{self, Binaries, Neighbour, Node, Pod, Setup, ip};
 
 const SECOND: Duration = Duration::from_secs(1);
+const LABELS: [(&str, &str); 1] = [("app", "a")];
 
 /// Looks until it is so; fails after so long.
 fn within(longest: Duration, what: &str, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
@@ -26,12 +27,9 @@ fn within(longest: Duration, what: &str, mut is_so: impl FnMut() -> Result<bool>
 #[test]
 fn an_interface_that_vanishes_is_not_called_ready() {
     lab::test("an_interface_that_vanishes_is_not_called_ready", || {
-        let mut node = Node::new(Binaries::find()?)?;
-        node.start_agent()?;
-        let pods = ["shop/a", "shop/b", "shop/c"]
-            .map(|name| Pod::create(&node, name, &[("app", "a")], Through::Rest));
-        let [gone, away, stays] = pods.map(|pod| pod.expect("a pod"));
-        node.wait_for_ready(3)?;
+        let setup =
+            Setup::new().pod("shop/a", &LABELS).pod("shop/b", &LABELS).pod("shop/c", &LABELS);
+        let (node, [gone, away, stays]) = setup.start()?;
         let number = |pod: &Pod| -> Result<(u64, String)> {
             let [_, host] = pod.links()?;
             let all = node.endpoints()?;
@@ -66,10 +64,7 @@ fn an_interface_that_vanishes_is_not_called_ready() {
 #[test]
 fn a_state_directory_of_another_node_is_put_aside_and_named() {
     lab::test("a_state_directory_of_another_node_is_put_aside_and_named", || {
-        let mut one = Node::new(Binaries::find()?)?;
-        one.start_agent()?;
-        let pod = Pod::create(&one, "shop/a", &[("app", "a")], Through::Rest)?;
-        one.wait_for_ready(1)?;
+        let (mut one, [pod]) = Setup::new().pod("shop/a", &LABELS).start()?;
         one.stop_agent()?;
         let [_, host] = pod.links()?;
         ip(&format!("link del {}", host.name))?;
@@ -82,10 +77,7 @@ fn a_state_directory_of_another_node_is_put_aside_and_named() {
         // It is another one's at the first start, and its own from then on.
         for is_another in [true, false] {
             other.start_agent()?;
-            other.wait("restoring is not over", |node| {
-                let report: Value = node.rest().get("/volvox/restore")?;
-                Ok(report["finished"] == json!(true))
-            })?;
+            other.wait_until_restored()?;
             ensure!(other.endpoints()?.is_empty(), "{:?}", other.endpoints()?);
             let status = other.volvox("status")?;
             let is_named = status.contains("the state directory that was found is of node");
@@ -101,10 +93,7 @@ fn a_state_directory_of_another_node_is_put_aside_and_named() {
 #[test]
 fn routes_and_rules_that_somebody_removes_are_back() {
     lab::test("routes_and_rules_that_somebody_removes_are_back", || {
-        let mut node = Node::new(Binaries::find()?)?;
-        node.start_agent()?;
-        let pod = Pod::create(&node, "shop/a", &[("app", "a")], Through::Rest)?;
-        node.wait_for_ready(1)?;
+        let (_node, [pod]) = Setup::new().pod("shop/a", &LABELS).start()?;
         ip("link set lo up")?;
         for ipv6 in [false, true] {
             let (family, address) = (if ipv6 { "-6" } else { "-4" }, pod.address(ipv6)?);
@@ -132,10 +121,8 @@ fn a_node_that_moves_goes_out_by_its_new_address() {
         let _neighbour = Neighbour::connect()?;
         let mut node = Node::new(Binaries::find()?)?;
         node.start_agent()?;
+        node.wait_for_device()?;
         let shown = |node: &Node| node.rest().get::<Value>("/volvox/devices");
-        node.wait("its device runs no programs", |node| {
-            Ok(shown(node)?["devices"][0]["attached"] == json!(true))
-        })?;
         let device = shown(&node)?["devices"][0].clone();
         let name = device["name"].as_str().unwrap_or_default().to_owned();
         let routes = ip(&format!("-4 route show default dev {name}"))?;

@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Result;
 use serde_json::json;
-use volvox_testbed::lab::{self, Binaries, Node, Pod, Through};
+use volvox_testbed::lab::{self, Node, Pod, Setup};
 
 /// The manifest of a pod that calls a port of its own `echo`.
 fn with_port(pod: &str, port: u16) -> String {
@@ -22,7 +22,7 @@ fn with_port(pod: &str, port: u16) -> String {
 }
 
 /// `web` is reached at its port `echo`, and `client` reaches nothing but that port of `web`.
-fn policies() -> [(&'static str, String); 2] {
+fn policies() -> [String; 2] {
     let ports = json!([{ "ports": [{ "port": "echo", "protocol": "UDP" }] }]);
     let app = |app: &str| json!({ "matchLabels": { "app": app } });
     let policy = |name: &str, mut spec: serde_json::Value| {
@@ -37,7 +37,7 @@ fn policies() -> [(&'static str, String); 2] {
     };
     let ingress = json!({ "ingress": [{ "fromEndpoints": [app("client")], "toPorts": ports }] });
     let egress = json!({ "egress": [{ "toEndpoints": [app("web")], "toPorts": ports }] });
-    [("web.yaml", policy("web", ingress)), ("client.yaml", policy("client", egress))]
+    [policy("web", ingress), policy("client", egress)]
 }
 
 /// Waits until what `client` sends to that port of `web` arrives, or until it does not.
@@ -64,13 +64,14 @@ fn arrives_at([client, web]: [&Pod; 2], port: u16) -> Result<bool> {
 #[test]
 fn a_policy_follows_the_name_of_a_port_to_another_number() {
     lab::test("a_policy_follows_the_name_of_a_port_to_another_number", || {
-        let mut node = Node::new(Binaries::find()?)?;
-        for (name, text) in policies() {
-            node.write_manifest(name, &text)?;
-        }
-        node.start_agent()?;
-        let client = Pod::create(&node, "shop/client", &[("app", "client")], Through::Cni)?;
-        let web = Pod::create(&node, "shop/web", &[("app", "web")], Through::Cni)?;
+        let [web, client] = policies();
+        let setup = Setup::new()
+            .with_plugin()
+            .manifest("web.yaml", &web)
+            .manifest("client.yaml", &client)
+            .pod("shop/client", &[("app", "client")])
+            .pod("shop/web", &[("app", "web")]);
+        let (mut node, [client, web]) = setup.start()?;
         let pods = [&client, &web];
         wait_until(&mut node, pods, 5000, false)?;
         node.write_manifest("pod-shop-web.yaml", &with_port("web", 5000))?;

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use volvox_testbed::{
-    lab::{self, Binaries, Neighbour, Netns, Node, Pod, Through},
+    lab::{self, Binaries, Neighbour, Netns, Node, Pod, Setup, Through},
     random::Random,
     traffic::{Kind, Plan, Stream, stop_clean},
 };
@@ -22,15 +22,6 @@ fn kill_under(node: &mut Node, pods: usize, plans: Vec<Plan>) -> Result<()> {
     node.kill_again_and_again(8, longest, &mut Random::new(3))?;
     node.wait_for_ready(pods)?;
     stop_clean(streams).map(drop)
-}
-
-/// Waits until the node's device runs its programs.
-fn wait_for_device(node: &mut Node) -> Result<()> {
-    node.wait("its device runs no programs", |node| {
-        let devices: Value = node.rest().get("/volvox/devices")?;
-        Ok(devices["devices"][0]["attached"] == json!(true))
-    })
-    .map(drop)
 }
 
 /// By which address the receiver sees the sender.
@@ -54,7 +45,7 @@ fn pods_go_out_as_their_node_whenever_the_agent_is_killed() {
         let neighbour = Neighbour::connect()?;
         let mut node = Node::new(Binaries::find()?)?;
         node.start_agent()?;
-        wait_for_device(&mut node)?;
+        node.wait_for_device()?;
         // Two streams of TCP must not share a namespace, and the world has one only.
         let rounds = [
             vec![(Kind::Udp, false), (Kind::Ping, false), (Kind::Ping, true), (Kind::Tcp, false)],
@@ -110,7 +101,7 @@ fn the_world_reaches_node_ports_whenever_the_agent_is_killed() {
         let neighbour = Neighbour::connect()?;
         let mut node = Node::new(Binaries::find()?)?;
         node.start_agent()?;
-        wait_for_device(&mut node)?;
+        node.wait_for_device()?;
         let (mut plans, mut objects) = (Vec::new(), Vec::new());
         for ipv6 in [false, true] {
             for (kind, transport) in [(Kind::Udp, "UDP"), (Kind::Connect, "TCP")] {
@@ -161,10 +152,9 @@ fn connects(from: &Netns, to: SocketAddr) -> Result<bool> {
 fn a_load_balancers_address_admits_whom_its_ranges_name() {
     lab::test("a_load_balancers_address_admits_whom_its_ranges_name", || {
         let neighbour = Neighbour::connect()?;
-        let mut node = Node::new(Binaries::find()?)?;
-        node.start_agent()?;
-        wait_for_device(&mut node)?;
-        let pod = Pod::create(&node, "shop/server", &[("app", "server")], Through::Rest)?;
+        let setup = Setup::new().pod("shop/server", &[("app", "server")]);
+        let (mut node, [pod]) = setup.start()?;
+        node.wait_for_device()?;
         let _server = pod.netns.run(|| Ok(TcpListener::bind("0.0.0.0:8080")?))?;
         let backends = [pod.address(false)?];
         let offer = |ranges: &[&str]| {

@@ -47,10 +47,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
     let mut node = Node::new(Binaries::find()?)?;
     node.flags(&[&format!("--bpf-nat-global-max={ROOM}"), "--conntrack-gc-interval=1s"]);
     node.start_agent()?;
-    node.wait("its device runs no programs", |node| {
-        let devices: Value = node.rest().get("/volvox/devices")?;
-        Ok(devices["devices"][0]["attached"] == serde_json::json!(true))
-    })?;
+    node.wait_for_device()?;
     let streams = (0..PODS).map(|nth| -> Result<Stream> {
         let pod = Pod::create(&node, &format!("nat/pod-{nth}"), &[], Through::Rest)?;
         let [theirs, _] = Neighbour::addresses(false);

@@ -10,7 +10,7 @@ use anyhow::{Result, ensure};
 use super::{Figure, Unit};
 use crate::{
     fleet::{Fleet, PORT},
-    lab::{Netns, TestCluster, ip, wait_for},
+    lab::{Netns, Setup, ip, wait_for},
     traffic::{bulk, ends_of_the_machine},
 };
 
@@ -32,9 +32,8 @@ pub(super) fn local(fleet: &Fleet) -> Result<[Figure; 2]> {
 /// node has a CPU, as if they were machines; `throughput.vxlan_routed`: the same by the kernel alone; and
 /// `throughput.vxlan_one_cpu`: where one CPU does what both nodes do, and their cost adds up.
 pub(super) fn vxlan() -> Result<[Figure; 4]> {
-    let mut cluster = TestCluster::found(2, &[])?;
-    let from = cluster.member(1).pod("bench/from", &[])?;
-    let to = cluster.member(2).pod("bench/to", &[])?;
+    let setup = Setup::new().pod("bench/from", &[]).pod_on(2, "bench/to", &[]);
+    let (_cluster, [from, to]) = setup.start_nodes(2)?;
     let target = SocketAddr::new(to.address(false)?, PORT);
     wait_for("pods of two nodes to reach each other", || {
         Ok(bulk(&from.netns, &to.netns, target, Duration::from_millis(1)).is_ok())

@@ -44,7 +44,7 @@ pub struct Authority {
 
 impl Authority {
     /// Makes one that keeps everything below `place`.
-    pub fn found(place: &Path) -> Result<Self> {
+    pub fn create(place: &Path) -> Result<Self> {
         fs::create_dir_all(place)?;
         fs::write(place.join("openssl.cnf"), CONFIGURATION)?;
         fs::write(place.join("index"), "")?;

@@ -25,6 +25,11 @@ const BPF_ROOT: &str = "/sys/fs/bpf";
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(1);
 
+/// A path below the directory of the lab's own node.
+pub fn path(name: &str) -> PathBuf {
+    Path::new(ROOT).join(name)
+}
+
 /// A node of the lab. Its agents, plugins and clients run in the namespace of the thread that
 /// starts them.
 pub struct Node {
@@ -267,6 +272,33 @@ impl Node {
         })
     }
 
+    /// Waits until it has restored what earlier lives left.
+    pub fn wait_until_restored(&mut self) -> Result<()> {
+        self.wait("restoring does not end", |node| {
+            let report: Value = node.rest().get("/volvox/restore")?;
+            Ok(report["finished"] == true)
+        })
+        .map(drop)
+    }
+
+    /// Waits until the agent says this of its store.
+    pub fn wait_for_store(&mut self, state: &str) -> Result<()> {
+        self.wait(&format!("the agent does not call the store {state}"), |node| {
+            let health: Value = node.rest().get("/healthz")?;
+            Ok(health["kvstore"]["state"] == state)
+        })
+        .map(drop)
+    }
+
+    /// Waits until its first device runs its programs.
+    pub fn wait_for_device(&mut self) -> Result<()> {
+        self.wait("its device runs no programs", |node| {
+            let devices: Value = node.rest().get("/volvox/devices")?;
+            Ok(devices["devices"][0]["attached"] == true)
+        })
+        .map(drop)
+    }
+
     /// Services that the kernel has as they are desired: their specs, as REST says them.
     pub fn served(&self) -> Result<Vec<Value>> {
         let all: Vec<Value> = self.rest.get("/service")?;
@@ -322,28 +354,6 @@ impl Node {
     pub fn remove_manifest(&self, name: &str) -> Result<()> {
         let place = self.path("manifests").join(name);
         fs::remove_file(&place).with_context(|| format!("cannot remove {}", place.display()))
-    }
-
-    /// What the client writes.
-    pub fn volvox(&self, words: &str) -> Result<String> {
-        let output = Command::new(&self.binaries.client)
-            .arg("--socket-path")
-            .arg(self.path("cilium.sock"))
-            .arg("--bpf-root")
-            .arg(self.bpf_root())
-            .arg("--state-dir")
-            .arg(self.path("cilium"))
-            .args(words.split(' '))
-            .output()?;
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "volvox {words}: {}: {complaint}", output.status);
-        Ok(String::from_utf8(output.stdout)?)
-    }
-
-    /// The identity that the kernel has for a prefix.
-    pub fn mapped(&self, prefix: &str) -> Result<Option<u64>> {
-        let rows: Value = serde_json::from_str(&self.volvox("-o json bpf ipcache list")?)?;
-        Ok(rows[prefix]["identity"].as_u64())
     }
 
     /// What the agents of this node printed.

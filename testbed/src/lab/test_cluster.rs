@@ -11,7 +11,7 @@ const ETCD: u8 = 254;
 /// The port that it serves.
 const ETCD_PORT: u16 = 2379;
 
-/// Nodes that share an etcd.
+/// Nodes that share an etcd, as [`Setup::start_nodes`](super::Setup::start_nodes) starts them.
 pub struct TestCluster {
     /// The etcd.
     pub etcd: Etcd,
@@ -30,8 +30,8 @@ pub struct Member {
 }
 
 /// Which addresses there are on the nodes' network.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Underlay {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Underlay {
     Both,
     Ipv6,
 }
@@ -54,34 +54,18 @@ impl Underlay {
 }
 
 impl TestCluster {
-    /// As many nodes, whose agents are started with these flags and know each other.
-    pub fn found(count: u8, flags: &[(&str, &str)]) -> Result<Self> {
-        Self::found_on(Underlay::Both, count, flags)
-    }
-
-    /// The same where the network between the nodes has IPv6 only; their pods have both families.
-    pub fn found_on_ipv6(count: u8, flags: &[(&str, &str)]) -> Result<Self> {
-        Self::found_on(Underlay::Ipv6, count, flags)
-    }
-
-    fn found_on(underlay: Underlay, count: u8, flags: &[(&str, &str)]) -> Result<Self> {
+    /// As many nodes, without agents.
+    pub(super) fn connect(count: u8, underlay: Underlay) -> Result<Self> {
         ip("link add cluster type bridge")?;
         for address in underlay.all(ETCD)? {
             ip(&format!("addr add {address} dev cluster"))?;
         }
         ip("link set cluster up")?;
-        let mut members = Vec::new();
-        for number in 1..=count {
-            members.push(Member::settle(underlay, number, flags)?);
-        }
+        let members = (1..=count).map(|number| Member::connect(number, underlay));
+        let members = members.collect::<Result<_>>()?;
         let address = Underlay::address(underlay == Underlay::Ipv6, ETCD)?;
         let etcd = Etcd::start_at("/run/cluster-etcd".as_ref(), address)?;
-        let mut cluster = Self { etcd, members };
-        for member in &mut cluster.members {
-            member.run(Node::start_agent)?;
-        }
-        cluster.wait_until_known()?;
-        Ok(cluster)
+        Ok(Self { etcd, members })
     }
 
     /// The node of that number.
@@ -106,7 +90,7 @@ impl TestCluster {
 
 impl Member {
     /// Makes the node, without an agent.
-    fn settle(underlay: Underlay, number: u8, flags: &[(&str, &str)]) -> Result<Self> {
+    fn connect(number: u8, underlay: Underlay) -> Result<Self> {
         let name = format!("n{number}");
         let netns = Netns::create(&name)?;
         for words in [
@@ -127,9 +111,6 @@ impl Member {
         node.set_flag("kvstore", Some("etcd")).set_flag("kvstore-opt", Some(&store));
         node.set_flag("ipv4-range", Some(&format!("10.{number}.0.0/24")));
         node.set_flag("ipv6-range", Some(&format!("fd00:0:0:{number}::/64")));
-        for (flag, value) in flags {
-            node.set_flag(flag, Some(value));
-        }
         Ok(Self { number, netns, node })
     }
 

@@ -10,14 +10,11 @@ use std::{
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use volvox_testbed::lab::{self, Binaries, Node, Pod, Through};
+use volvox_testbed::lab::{self, Node, Pod, Setup};
 
 fn node() -> Result<(Node, Pod)> {
-    let mut node = Node::new(Binaries::find()?)?;
-    node.ipv4_only();
-    node.start_agent()?;
-    let pod = Pod::create(&node, "default/web", &[("app", "web")], Through::Rest)?;
-    node.wait_for_ready(1)?;
+    let setup = Setup::new().ipv4_only().pod("default/web", &[("app", "web")]);
+    let (node, [pod]) = setup.start()?;
     Ok((node, pod))
 }
 

@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use volvox_system::netlink::Socket;
-use volvox_testbed::lab::{self, Binaries, Inventory, Netns, Node, Pod, Through, cni};
+use volvox_testbed::lab::{self, Inventory, Netns, Node, Pod, Setup, Through, cni};
 
 use super::{PODS, allocations, fleet};
 
@@ -170,11 +170,13 @@ fn shout(from: &Netns, to: Ipv4Addr, stop: &AtomicBool, sent: &AtomicU64) -> Res
 #[test]
 fn kube_router_873_the_first_packet_of_a_new_pod_meets_its_policy() {
     lab::test("cni::kube_router_873_the_first_packet_of_a_new_pod_meets_its_policy", || {
-        let mut node = Node::new(Binaries::find()?)?;
-        node.write_manifest("shut.yaml", &shut())?;
-        node.start_agent()?;
-        let open = Pod::create(&node, "shop/open", &[("app", "open")], Through::Cni)?;
-        let other = Pod::create(&node, "shop/other", &[("app", "open")], Through::Cni)?;
+        let shut = shut();
+        let setup = Setup::new()
+            .with_plugin()
+            .manifest("shut.yaml", &shut)
+            .pod("shop/open", &[("app", "open")])
+            .pod("shop/other", &[("app", "open")]);
+        let (mut node, [open, other]) = setup.start()?;
         let hears = |pod: &Netns| pod.run(|| Ok(UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 7000))?));
         let std::net::IpAddr::V4(target) = open.address(false)? else {
             unreachable!("asked for IPv4")

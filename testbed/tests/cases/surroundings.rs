@@ -4,13 +4,9 @@
 use std::{fs, os::unix::fs::symlink};
 
 use anyhow::{Context, Result, ensure};
-use volvox_testbed::lab::{self, Binaries, Metrics, Node, Pod, Through, ip};
+use volvox_testbed::lab::{self, Metrics, Pod, Setup, Through, ip};
 
 const LABELS: [(&str, &str); 1] = [("app", "web")];
-
-fn pods(node: &Node, names: &[&str]) -> Result<Vec<Pod>> {
-    names.iter().map(|name| Pod::create(node, name, &LABELS, Through::Rest)).collect()
-}
 
 /// Takes a pod's interface away, as if its container had gone.
 fn lose(pod: &Pod) -> Result<()> {
@@ -21,18 +17,16 @@ fn lose(pod: &Pod) -> Result<()> {
 fn a_log_that_cannot_be_written_costs_lines_and_nothing_else() {
     let name = "surroundings::a_log_that_cannot_be_written_costs_lines_and_nothing_else";
     lab::test(name, || {
-        let mut node = Node::new(Binaries::find()?)?;
-        node.start_agent()?;
-        let all = pods(&node, &["shop/a", "shop/b", "shop/lost"])?;
-        node.wait_for_ready(3)?;
+        let setup = Setup::new().pod("shop/a", &LABELS).pod("shop/b", &LABELS);
+        let (mut node, [_a, _b, lost]) = setup.pod("shop/lost", &LABELS).start()?;
         node.kill_agent()?;
         // Whoever comes back without an interface is worth a line.
-        lose(&all[2])?;
+        lose(&lost)?;
         fs::remove_file(node.log())?;
         symlink("/dev/full", node.log())?;
         node.start_agent()?;
         node.wait_for_ready(2)?;
-        let _more = pods(&node, &["shop/more"])?;
+        let _more = Pod::create(&node, "shop/more", &LABELS, Through::Rest)?;
         node.wait_for_ready(3)?;
         let metrics = Metrics::scrape(node.rest())?;
         let lost = metrics.family("volvox_log_lines_lost_total").next();
@@ -44,15 +38,14 @@ fn a_log_that_cannot_be_written_costs_lines_and_nothing_else() {
 #[test]
 fn a_flight_ring_that_is_cut_short_ends_nobody() {
     lab::test("surroundings::a_flight_ring_that_is_cut_short_ends_nobody", || {
-        let mut node = Node::new(Binaries::find()?)?;
-        node.start_agent()?;
-        let mut all = pods(&node, &["shop/a"])?;
-        node.wait_for_ready(1)?;
+        let (mut node, [first]) = Setup::new().pod("shop/a", &LABELS).start()?;
+        let mut all = vec![first];
         let ring = node.path("cilium").join("flight.ring");
         let bytes = fs::metadata(&ring)?.len();
         for nth in 0..3 {
             fs::File::options().write(true).open(&ring)?.set_len(nth * 8192)?;
-            all.extend(pods(&node, &[&format!("shop/more-{nth}")])?);
+            let name = format!("shop/more-{nth}");
+            all.push(Pod::create(&node, &name, &LABELS, Through::Rest)?);
             node.wait_for_ready(all.len())?;
         }
         ensure!(fs::metadata(&ring)?.len() == bytes, "the ring did not get its length back");
@@ -65,12 +58,10 @@ fn a_flight_ring_that_is_cut_short_ends_nobody() {
 #[test]
 fn whom_a_life_lost_is_known_many_lives_later() {
     lab::test("surroundings::whom_a_life_lost_is_known_many_lives_later", || {
-        let mut node = Node::new(Binaries::find()?)?;
-        node.start_agent()?;
-        let all = pods(&node, &["shop/a", "shop/lost"])?;
-        node.wait_for_ready(2)?;
+        let setup = Setup::new().pod("shop/a", &LABELS).pod("shop/lost", &LABELS);
+        let (mut node, [_a, lost]) = setup.start()?;
         node.kill_agent()?;
-        lose(&all[1])?;
+        lose(&lost)?;
         node.start_agent()?;
         node.wait("the second life's report is not kept", |node| {
             Ok(node.volvox("restore report --life 2").is_ok_and(|text| text.contains("1 failed")))

@@ -2,7 +2,7 @@
 
 mod monitor;
 mod promtool;
-mod shop;
+mod setup;
 
 use std::{
     fs,
@@ -12,8 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use shop::Shop;
-use volvox_testbed::lab::{self, Binaries, Etcd, Node, Pod, Through};
+use volvox_testbed::lab::{self, Etcd, Node, Setup};
 
 /// A service with one backend.
 const SERVICE: &str = r#"
@@ -37,7 +36,11 @@ endpoints: [{addresses: [10.11.0.9], conditions: {ready: true}}]
 #[test]
 fn every_command_answers_people_and_programs() {
     lab::test("every_command_answers_people_and_programs", || {
-        let mut shop = Shop::open()?;
+        let (mut node, _pods) = setup::start()?;
+        let code = |node: &Node, words: &str| -> Result<_> {
+            let output = node.client(words).output();
+            Ok(output.with_context(|| format!("cannot run volvox {words}"))?.status.code())
+        };
         for words in [
             "status",
             "endpoint list",
@@ -59,25 +62,25 @@ fn every_command_answers_people_and_programs() {
             "why",
             "why 1",
         ] {
-            ensure!(!shop.text(words)?.trim().is_empty(), "volvox {words} writes nothing");
-            shop.json(words)?;
+            ensure!(!node.volvox(words)?.trim().is_empty(), "volvox {words} writes nothing");
+            node.json(words)?;
         }
-        let metrics = shop.text("metrics")?;
+        let metrics = node.volvox("metrics")?;
         ensure!(metrics.contains("\ncilium_endpoint 2.0\n"), "{metrics}");
         // As in Cilium all policy maps share one row, and Cilium's alerts find it by its prefix.
         let pressure = "\ncilium_bpf_map_pressure{map_name=\"cilium_policy_v2_*\"} ";
         ensure!(metrics.contains(pressure), "{metrics}");
-        let policies = shop.json("policy status")?;
+        let policies = node.json("policy status")?;
         ensure!(policies["policies"][0]["selects"] == 1, "{policies}");
-        ensure!(shop.run("endpoint get 4000")?.status.code() == Some(4), "no such endpoint");
-        ensure!(shop.run("endpoint disconnect 1")?.status.code() == Some(2), "nobody said yes");
-        ensure!(shop.run("endpoint gte 1")?.status.code() == Some(2), "no such command");
-        shop.text("endpoint disconnect pod-name:shop/bad --yes")?;
-        ensure!(shop.json("endpoint list")?.as_array().is_some_and(|all| all.len() == 1));
-        shop.node.kill_agent()?;
-        ensure!(shop.run("status")?.status.code() == Some(3), "nobody is there");
+        ensure!(code(&node, "endpoint get 4000")? == Some(4), "no such endpoint");
+        ensure!(code(&node, "endpoint disconnect 1")? == Some(2), "nobody said yes");
+        ensure!(code(&node, "endpoint gte 1")? == Some(2), "no such command");
+        node.volvox("endpoint disconnect pod-name:shop/bad --yes")?;
+        ensure!(node.json("endpoint list")?.as_array().is_some_and(|all| all.len() == 1));
+        node.kill_agent()?;
+        ensure!(code(&node, "status")? == Some(3), "nobody is there");
         // The kernel still tells what it does.
-        ensure!(shop.json("bpf policy list")?.as_array().is_some_and(|rows| !rows.is_empty()));
+        ensure!(node.json("bpf policy list")?.as_array().is_some_and(|rows| !rows.is_empty()));
         Ok(())
     });
 }
@@ -86,21 +89,22 @@ fn every_command_answers_people_and_programs() {
 fn probes_and_prometheus_are_answered_on_loopback() {
     lab::test("probes_and_prometheus_are_answered_on_loopback", || {
         ensure!(Command::new("ip").args(["link", "set", "lo", "up"]).status()?.success());
-        let mut node = Node::new(Binaries::find()?)?;
         // A store and a mesh, a service and an endpoint: all that has metrics. Nobody answers for the
         // other cluster.
-        let mesh = node.path("mesh");
-        fs::create_dir(&mesh)?;
+        let mesh = lab::path("mesh");
+        fs::create_dir_all(&mesh)?;
         fs::write(mesh.join("far"), "endpoints: [\"http://127.0.0.1:9\"]\n")?;
-        node.flags(&["--prometheus-serve-addr=127.0.0.1:9962", "--agent-health-port=9879"]);
-        node.flags(&["--cluster-name=near", "--cluster-id=1"]);
-        let etcd = Etcd::start(&node.path("etcd"))?;
-        etcd.share_with(&mut node)?;
-        node.set_flag("clustermesh-config", Some(&mesh.display().to_string()));
-        node.write_manifest("service.yaml", SERVICE)?;
-        node.start_agent()?;
-        let _web = Pod::create(&node, "shop/web", &[("app", "web")], Through::Rest)?;
-        node.wait_for_ready(1)?;
+        let etcd = Etcd::start(&lab::path("etcd"))?;
+        let mesh = mesh.display().to_string();
+        let flags = [
+            ("prometheus-serve-addr", "127.0.0.1:9962"),
+            ("agent-health-port", "9879"),
+            ("cluster-name", "near"),
+            ("cluster-id", "1"),
+            ("clustermesh-config", &mesh),
+        ];
+        let setup = Setup::new().flags(&flags).shares(&etcd).manifest("service.yaml", SERVICE);
+        let (mut node, [_web]) = setup.pod("shop/web", &[("app", "web")]).start()?;
         node.wait("the service is not served", |node| Ok(!node.served()?.is_empty()))?;
         let ask = |host: &str, port: u16, path: &str| -> Result<String> {
             let mut stream = TcpStream::connect(("127.0.0.1", port))?;

@@ -12,9 +12,9 @@ use std::{
 use anyhow::{Context, Result, anyhow, ensure};
 use aya::util::online_cpus;
 use serde_json::Value;
-use volvox_testbed::lab::{self, wait_for};
+use volvox_testbed::lab::{self, Node, Pod, wait_for};
 
-use super::shop::Shop;
+use super::setup::{offend, start};
 
 /// A client that watches for drops; killed when it is dropped.
 struct Monitor {
@@ -24,15 +24,15 @@ struct Monitor {
 }
 
 impl Monitor {
-    fn start(shop: &Shop) -> Result<Self> {
-        let mut command = shop.client("-o json monitor --type drop");
+    fn start(node: &Node) -> Result<Self> {
+        let mut command = node.client("-o json monitor --type drop");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let drops = lines(child.stdout.take().context("no pipe")?);
         let remarks = lines(child.stderr.take().context("no pipe")?);
         Ok(Self { child, drops, remarks })
     }
 
-    /// Drops of what [`Shop::offend`] sent that were shown since the last call.
+    /// Drops of what [`offend`] sent that were shown since the last call.
     fn drops(&self) -> Result<Vec<Value>> {
         let drops = self.drops.try_iter().map(|line| Ok(serde_json::from_str(&line)?));
         let mut drops: Vec<Value> = drops.collect::<Result<_>>()?;
@@ -41,12 +41,12 @@ impl Monitor {
     }
 
     /// Offends until one of these offences is shown.
-    fn wait_for_drop(&self, shop: &Shop) -> Result<Value> {
+    fn wait_for_drop(&self, pods: &[Pod; 2]) -> Result<Value> {
         let mut sent = BTreeSet::new();
         let mut found = None;
         wait_for("a drop is shown", || {
             // Again and again: the monitor may not be listening yet.
-            sent.insert(shop.offend()?);
+            sent.insert(offend(pods)?);
             found = self.drops()?.into_iter().find(|drop| sent.contains(&port(drop)));
             Ok(found.is_some())
         })?;
@@ -87,11 +87,11 @@ fn rings(pid: u32) -> Result<usize> {
 }
 
 /// Offends until all of these monitors show one and the same offence.
-fn wait_for_common_drop(shop: &Shop, monitors: &[Monitor]) -> Result<()> {
+fn wait_for_common_drop(pods: &[Pod; 2], monitors: &[Monitor]) -> Result<()> {
     let mut sent = BTreeSet::new();
     let mut seen = vec![BTreeSet::new(); monitors.len()];
     wait_for("a drop that all show", || {
-        sent.insert(shop.offend()?);
+        sent.insert(offend(pods)?);
         for (monitor, seen) in monitors.iter().zip(&mut seen) {
             seen.extend(monitor.drops()?.iter().map(port));
         }
@@ -102,11 +102,11 @@ fn wait_for_common_drop(shop: &Shop, monitors: &[Monitor]) -> Result<()> {
 #[test]
 fn the_monitor_names_the_rule_that_dropped_a_packet() {
     lab::test("monitor::the_monitor_names_the_rule_that_dropped_a_packet", || {
-        let shop = Shop::open()?;
-        let monitor = Monitor::start(&shop)?;
-        let drop = monitor.wait_for_drop(&shop)?;
+        let (node, pods) = start()?;
+        let monitor = Monitor::start(&node)?;
+        let drop = monitor.wait_for_drop(&pods)?;
         ensure!(drop["reason-text"] == "Policy denied by denylist", "{drop}");
-        ensure!(drop["packet"]["destination"] == shop.web.address(false)?.to_string());
+        ensure!(drop["packet"]["destination"] == pods[0].address(false)?.to_string());
         let origin = "web.yaml: CiliumNetworkPolicy shop/web: spec.ingressDeny[0]";
         ensure!(drop["origins"] == serde_json::json!([origin]), "{drop}");
         Ok(())
@@ -118,13 +118,13 @@ fn two_monitors_see_the_same_drop_and_without_them_the_rings_are_closed() {
     lab::test(
         "monitor::two_monitors_see_the_same_drop_and_without_them_the_rings_are_closed",
         || {
-            let mut shop = Shop::open()?;
-            let agent = shop.node.agent()?.pid();
+            let (mut node, pods) = start()?;
+            let agent = node.agent()?.pid();
             // It hears signals all the time, by a ring of each CPU.
             let signals = online_cpus().map_err(|(what, error)| anyhow!("{what}: {error}"))?.len();
             wait_for("nobody listens yet", || Ok(rings(agent)? == signals))?;
-            let monitors = [Monitor::start(&shop)?, Monitor::start(&shop)?];
-            wait_for_common_drop(&shop, &monitors)?;
+            let monitors = [Monitor::start(&node)?, Monitor::start(&node)?];
+            wait_for_common_drop(&pods, &monitors)?;
             ensure!(rings(agent)? > signals, "the agent reads");
             drop(monitors);
             wait_for("the agent reads no more", || Ok(rings(agent)? == signals))
@@ -135,41 +135,41 @@ fn two_monitors_see_the_same_drop_and_without_them_the_rings_are_closed() {
 #[test]
 fn a_monitor_outlives_the_agent_and_finds_the_next_one() {
     lab::test("monitor::a_monitor_outlives_the_agent_and_finds_the_next_one", || {
-        let mut shop = Shop::open()?;
-        let monitor = Monitor::start(&shop)?;
-        monitor.wait_for_drop(&shop)?;
-        shop.node.kill_agent()?;
+        let (mut node, pods) = start()?;
+        let monitor = Monitor::start(&node)?;
+        monitor.wait_for_drop(&pods)?;
+        node.kill_agent()?;
         monitor.wait_for_remark("the agent has gone")?;
-        monitor.wait_for_drop(&shop)?;
-        shop.node.start_agent()?;
+        monitor.wait_for_drop(&pods)?;
+        node.start_agent()?;
         monitor.wait_for_remark("the agent is back")?;
-        monitor.wait_for_drop(&shop)?;
+        monitor.wait_for_drop(&pods)?;
         // Told to end, the agent leaves the same way.
-        shop.node.stop_agent()?;
+        node.stop_agent()?;
         monitor.wait_for_remark("the agent has gone")?;
-        monitor.wait_for_drop(&shop).map(drop)
+        monitor.wait_for_drop(&pods).map(drop)
     });
 }
 
 #[test]
 fn without_an_agent_one_monitor_reads_for_all() {
     lab::test("monitor::without_an_agent_one_monitor_reads_for_all", || {
-        let mut shop = Shop::open()?;
-        shop.node.kill_agent()?;
-        let first = Monitor::start(&shop)?;
-        first.wait_for_drop(&shop)?;
-        let mut monitors = vec![first, Monitor::start(&shop)?];
-        wait_for_common_drop(&shop, &monitors)?;
+        let (mut node, pods) = start()?;
+        node.kill_agent()?;
+        let first = Monitor::start(&node)?;
+        first.wait_for_drop(&pods)?;
+        let mut monitors = vec![first, Monitor::start(&node)?];
+        wait_for_common_drop(&pods, &monitors)?;
         ensure!(rings(monitors[0].child.id())? > 0 && rings(monitors[1].child.id())? == 0);
         // It is killed, and another takes its part.
         drop(monitors.remove(0));
-        monitors.push(Monitor::start(&shop)?);
-        wait_for_common_drop(&shop, &monitors)?;
-        shop.node.start_agent()?;
+        monitors.push(Monitor::start(&node)?);
+        wait_for_common_drop(&pods, &monitors)?;
+        node.start_agent()?;
         for monitor in &monitors {
             monitor.wait_for_remark("the agent is back")?;
         }
-        wait_for_common_drop(&shop, &monitors)?;
+        wait_for_common_drop(&pods, &monitors)?;
         for monitor in &monitors {
             ensure!(rings(monitor.child.id())? == 0, "the agent is the only reader");
         }

@@ -61,12 +61,6 @@ fn identity_of(node: &Node, pod: &str) -> Result<u64> {
     endpoint["status"]["identity"]["id"].as_u64().context("the pod has an identity")
 }
 
-/// Identities that the policies of pods of this node let in.
-fn let_in(node: &Node) -> Result<Vec<u64>> {
-    let rows: Vec<Value> = serde_json::from_str(&node.volvox("-o json bpf policy list")?)?;
-    Ok(rows.iter().filter_map(|row| row["identity"].as_u64()).collect())
-}
-
 /// A cluster in which another node's client has number 40000 and the address 10.99.0.1, and in which
 /// there are objects that nobody can read.
 fn start(program: std::path::PathBuf) -> Result<Cluster> {
@@ -91,14 +85,6 @@ fn start(program: std::path::PathBuf) -> Result<Cluster> {
 }
 
 impl Cluster {
-    fn wait_until_mapped(&mut self, prefix: &str, id: Option<u64>) -> Result<()> {
-        self.node
-            .wait(&format!("{prefix} has not identity {id:?}"), |node| {
-                Ok(node.mapped(prefix)? == id)
-            })
-            .map(drop)
-    }
-
     fn wait_for_identity(&mut self, id: u64, labels: &Value) -> Result<()> {
         let Self { node, server, .. } = self;
         node.wait(&format!("CiliumIdentity {id} is not as it should be"), |_| {
@@ -124,7 +110,7 @@ fn nodes_share_identities_as_objects_and_a_restart_needs_none_of_them() {
             ids.push(id);
         }
         // What others say; of what cannot be read the rest hears nothing but its name.
-        cluster.wait_until_mapped("10.99.0.1/32", Some(40_000))?;
+        cluster.node.wait_until_mapped("10.99.0.1/32", Some(40_000))?;
         ensure!(cluster.node.mapped("10.99.0.9/32")?.is_none(), "an identity without labels");
         let log = std::fs::read_to_string(cluster.node.log())?;
         for name in ["40001", "70000", "client", "shop/torn"] {
@@ -135,7 +121,7 @@ fn nodes_share_identities_as_objects_and_a_restart_needs_none_of_them() {
         }
         objects::change_policy(cluster.server.client(), &["friend", "client"])?;
         cluster.node.wait("web does not let the other node's client in", |node| {
-            Ok(let_in(node)?.contains(&40_000))
+            Ok(node.lets_in()?.contains(&40_000))
         })?;
 
         // Somebody removes an identity that is in use, and the operator is about to.
@@ -157,15 +143,15 @@ fn nodes_share_identities_as_objects_and_a_restart_needs_none_of_them() {
             ensure!(identity_of(&cluster.node, app)? == *id, "{app} has another number");
         }
         ensure!(cluster.node.mapped("10.99.0.1/32")? == Some(40_000), "an address is forgotten");
-        ensure!(let_in(&cluster.node)?.contains(&40_000), "an identity is forgotten");
+        ensure!(cluster.node.lets_in()?.contains(&40_000), "an identity is forgotten");
         ensure!(before.moved(&Inventory::read(&cluster.node)?) == 0, "numbers moved");
         // It comes back and says what changed.
         cluster.server.start_again()?;
         let client = cluster.server.client();
         client.delete(&format!("{ENDPOINTS}/client"))?;
         endpoint(client, "late", "10.99.0.2", 40_000)?;
-        cluster.wait_until_mapped("10.99.0.2/32", Some(40_000))?;
-        cluster.wait_until_mapped("10.99.0.1/32", None)?;
+        cluster.node.wait_until_mapped("10.99.0.2/32", Some(40_000))?;
+        cluster.node.wait_until_mapped("10.99.0.1/32", None)?;
         cluster.friend_and_stranger_reach([true, false])
     });
 }

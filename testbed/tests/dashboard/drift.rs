@@ -4,12 +4,12 @@ use anyhow::{Context, Result};
 use aya::maps::{HashMap, LpmTrie, Map, MapData, lpm_trie::Key};
 use volvox_bpf_progs::layouts::{Direction, LxcKey, LxcRow, PolicyKey, PolicyRow};
 use volvox_testbed::{
-    lab::{self, Binaries, Node, Pod},
+    lab::{self, Node, Pod, Setup},
     picture as of_readme,
 };
 
 use crate::{
-    live::{POLICY, pod},
+    live::POLICY,
     screen::{go, loopback, no_complaints, open, picture},
 };
 
@@ -46,13 +46,9 @@ fn rows_that_somebody_changed_are_named_and_a_restart_puts_them_right() {
     let name = "drift::rows_that_somebody_changed_are_named_and_a_restart_puts_them_right";
     lab::test(name, || {
         loopback()?;
-        let mut node = Node::new(Binaries::find()?)?;
         // The agent itself looks only when this is over.
-        node.flags(&["--endpoint-gc-interval=1h"]);
-        node.write_manifest("web.yaml", POLICY)?;
-        node.start_agent()?;
-        let pod = pod(&node, 1)?;
-        node.wait_for_ready(1)?;
+        let setup = Setup::new().flag("endpoint-gc-interval", "1h").manifest("web.yaml", POLICY);
+        let (mut node, [pod]) = setup.pod("shop/web-1", &[("app", "web")]).start()?;
         let id = node.endpoints()?[0]["id"].as_u64().context("no number")?;
         let mut browser = of_readme::browser_apart()?;
         let mut page = browser.page()?;

@@ -23,7 +23,7 @@ spec:
   ingress: [{fromEndpoints: [{matchLabels: {app: web}}]}]
 "#;
 
-pub(crate) fn pod(node: &Node, number: usize) -> Result<Pod> {
+fn pod(node: &Node, number: usize) -> Result<Pod> {
     Pod::create(node, &format!("shop/web-{number}"), &[("app", "web")], Through::Rest)
 }
 

@@ -3,10 +3,9 @@
 use std::{fs, path::Path};
 
 use anyhow::{Result, ensure};
-use serde_json::Value;
 use volvox_actors::ports::{KvError, KvStore, Listing, Put, Transaction};
 use volvox_agent::ports::kvstore::Embedded;
-use volvox_testbed::lab::{self, Binaries, Inventory, Node, Pod, Through};
+use volvox_testbed::lab::{self, Inventory, Pod, Setup, Through};
 
 use super::{
     conformance::{Fixture, run},
@@ -82,21 +81,14 @@ fn a_file_keeps_what_it_holds_is_held_by_one_and_put_aside_if_it_is_damaged() {
 #[test]
 fn an_agent_alone_numbers_identities_in_a_file_and_keeps_them() {
     lab::test("embedded::an_agent_alone_numbers_identities_in_a_file_and_keeps_them", || {
-        let mut node = Node::new(Binaries::find()?)?;
-        node.set_flag("kvstore", Some("embedded"));
-        node.start_agent()?;
-        let _web = Pod::create(&node, "shop/web", &[("app", "web")], Through::Rest)?;
-        node.wait_for_ready(1)?;
-        let stands = |node: &mut Node| -> Result<bool> {
-            let health: Value = node.rest().get("/healthz")?;
-            Ok(health["kvstore"]["state"] == "Ok")
-        };
-        node.wait("the store is not Ok", stands)?;
+        let setup = Setup::new().flag("kvstore", "embedded").pod("shop/web", &[("app", "web")]);
+        let (mut node, [_web]) = setup.start()?;
+        node.wait_for_store("Ok")?;
         let before = Inventory::read(&node)?;
         node.kill_agent()?;
         node.start_agent()?;
         node.wait_for_ready(1)?;
-        node.wait("the store is not Ok", stands)?;
+        node.wait_for_store("Ok")?;
         ensure!(before.moved(&Inventory::read(&node)?) == 0, "numbers moved");
         let _db = Pod::create(&node, "shop/db", &[("app", "db")], Through::Rest)?;
         node.wait_for_ready(2).map(drop)

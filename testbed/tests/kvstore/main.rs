@@ -9,7 +9,7 @@ mod nodes;
 mod outages;
 mod ports;
 mod replaced;
+mod setup;
 mod sharing;
 mod store;
 mod trust;
-mod village;

@@ -4,9 +4,9 @@ use std::fs;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use volvox_testbed::lab::{self, Authority, Etcd, Neighbour, Validity, wait_for};
+use volvox_testbed::lab::{self, Authority, Etcd, Neighbour, Node, Pod, Setup, Validity, wait_for};
 
-use super::village::{ADDRESSES, IDENTITIES, Village};
+use super::setup::{ADDRESSES, IDENTITIES, start_with};
 
 /// Number of an identity that the other cluster, which has number 2, hands out.
 const CLIENT: u64 = 2 << 16 | 300;
@@ -22,39 +22,35 @@ spec:
   - fromEndpoints: [{matchLabels: {tier: front, io.cilium.k8s.policy.cluster: far}}]
 "#;
 
-/// A village whose cluster is meshed with `far`, to which the machine beside it belongs.
+/// A node whose cluster is meshed with `far`, to which the machine beside it belongs.
 struct Region {
-    village: Village,
+    node: Node,
+    web: Pod,
+    /// Of the node's own cluster: it runs as long as this is here.
+    _near: Etcd,
     far: Etcd,
     neighbour: Neighbour,
 }
 
 impl Region {
-    fn found() -> Result<Self> {
-        let mut beside = None;
-        let village = Village::found_by(|node| {
-            let etcd = Etcd::start(&node.path("etcd"))?;
-            etcd.share_with(node)?;
-            let authority = Authority::found(&node.path("certificates"))?;
-            for name in ["etcd", "lab", "node"] {
-                authority.sign(name, Validity::Today)?;
-            }
-            beside =
-                Some((Etcd::start_beside(&node.path("far"), &authority)?, Neighbour::connect()?));
-            fs::create_dir(node.path("mesh"))?;
-            let mesh = node.path("mesh").display().to_string();
-            node.set_flag("cluster-name", Some("near"))
-                .set_flag("cluster-id", Some("1"))
-                .set_flag("clustermesh-config", Some(&mesh));
-            node.write_manifest("far.yaml", POLICY)?;
-            Ok(etcd)
-        })?;
-        let (far, neighbour) = beside.context("it was founded")?;
+    fn start() -> Result<Self> {
+        let near = Etcd::start(&lab::path("etcd"))?;
+        let authority = Authority::create(&lab::path("certificates"))?;
+        for name in ["etcd", "lab", "node"] {
+            authority.sign(name, Validity::Today)?;
+        }
+        let far = Etcd::start_beside(&lab::path("far"), &authority)?;
+        let neighbour = Neighbour::connect()?;
+        fs::create_dir(lab::path("mesh"))?;
+        let mesh = lab::path("mesh").display().to_string();
+        let flags = [("cluster-name", "near"), ("cluster-id", "1"), ("clustermesh-config", &mesh)];
+        let setup = Setup::new().flags(&flags).manifest("far.yaml", POLICY);
+        let (node, web) = start_with(&near, setup)?;
         far.put("cilium/cluster-config/far", r#"{"id":2,"capabilities":{}}"#)?;
         let labels = "k8s:io.cilium.k8s.policy.cluster=far;k8s:io.kubernetes.pod.namespace=shop;\
                       k8s:tier=front;";
         far.put(&format!("{IDENTITIES}{CLIENT}"), labels)?;
-        let region = Self { village, far, neighbour };
+        let region = Self { node, web, _near: near, far, neighbour };
         region.name_neighbour()?;
         region.configure()?;
         Ok(region)
@@ -69,7 +65,7 @@ impl Region {
 
     /// The other cluster is configured as an operator does it: with certificates beside.
     fn configure(&self) -> Result<()> {
-        let node = &self.village.node;
+        let node = &self.node;
         let file = |name: &str| node.path("certificates").join(name).display().to_string();
         let text = format!(
             "endpoints: [\"{}\"]\ntrusted-ca-file: {}\ncert-file: {}\nkey-file: {}\n",
@@ -83,17 +79,17 @@ impl Region {
         Ok(fs::rename(draft, node.path("mesh").join("far"))?)
     }
 
-    fn wait_until_it_reaches(&self, expected: bool) -> Result<()> {
+    fn wait_until_it_reaches(&mut self, expected: bool) -> Result<()> {
         let prefix = format!("{}/32", Neighbour::ADDRESS);
-        self.village.wait_for_address(&prefix, expected.then_some(CLIENT))?;
+        self.node.wait_until_mapped(&prefix, expected.then_some(CLIENT))?;
         wait_for(&format!("reaching web is {expected}"), || {
-            Ok(self.neighbour.reaches(&self.village.web)? == expected)
+            Ok(self.neighbour.reaches(&self.web)? == expected)
         })
     }
 
     /// Waits until the agent says this of the other cluster.
     fn wait_for_status(&mut self, what: &str, is_so: impl Fn(&Value) -> bool) -> Result<()> {
-        self.village.node.wait(&format!("the other cluster is not {what}"), |node| {
+        self.node.wait(&format!("the other cluster is not {what}"), |node| {
             let health: Value = node.rest().get("/healthz")?;
             Ok(is_so(&health["cluster-mesh"]["clusters"][0]))
         })?;
@@ -104,13 +100,13 @@ impl Region {
 #[test]
 fn a_torn_configuration_is_named_and_costs_nobody_else_anything() {
     lab::test("mesh::a_torn_configuration_is_named_and_costs_nobody_else_anything", || {
-        let mut region = Region::found()?;
+        let mut region = Region::start()?;
         region.wait_until_it_reaches(true)?;
-        let mesh = region.village.node.path("mesh");
+        let mesh = region.node.path("mesh");
         fs::write(mesh.join("torn"), "endpoints: [")?;
         // It has the name of no cluster.
         fs::write(mesh.join("Not_one"), "endpoints: []")?;
-        region.village.node.wait("the torn one is not named", |node| {
+        region.node.wait("the torn one is not named", |node| {
             let health: Value = node.rest().get("/healthz")?;
             let clusters = health["cluster-mesh"]["clusters"].as_array();
             let clusters = clusters.with_context(|| format!("no mesh: {health}"))?;
@@ -122,9 +118,9 @@ fn a_torn_configuration_is_named_and_costs_nobody_else_anything() {
                 && torn["ready"] == false
                 && status.contains("mesh/torn"))
         })?;
-        ensure!(region.neighbour.reaches(&region.village.web)?, "the other cluster is forgotten");
+        ensure!(region.neighbour.reaches(&region.web)?, "the other cluster is forgotten");
         fs::remove_file(mesh.join("torn"))?;
-        region.village.node.wait("it is still named", |node| {
+        region.node.wait("it is still named", |node| {
             let health: Value = node.rest().get("/healthz")?;
             Ok(health["cluster-mesh"]["clusters"].as_array().is_some_and(|all| all.len() == 1))
         })?;
@@ -135,27 +131,24 @@ fn a_torn_configuration_is_named_and_costs_nobody_else_anything() {
 #[test]
 fn clients_of_another_cluster_are_let_in_for_as_long_as_it_says_so() {
     lab::test("mesh::clients_of_another_cluster_are_let_in_for_as_long_as_it_says_so", || {
-        let mut region = Region::found()?;
+        let mut region = Region::start()?;
         region.wait_until_it_reaches(true)?;
         region.wait_for_status("ready", |far| far["ready"] == true && far["num-endpoints"] == 1)?;
-        let text = region.village.text("status")?;
+        let text = region.node.volvox("status")?;
         ensure!(text.contains("far (number 2): Ok; 0 nodes, 1 identities, 1 addresses"), "{text}");
 
         // A life without that cluster waits for nobody, and nobody is forgotten.
-        region.village.node.kill_agent()?;
+        region.node.kill_agent()?;
         region.far.kill()?;
-        ensure!(region.neighbour.reaches(&region.village.web)?, "a dead agent drops packets");
-        region.village.node.start_agent()?;
-        region.village.node.wait_for_ready(1)?;
-        region.village.node.wait("restoring does not end", |node| {
-            let report: Value = node.rest().get("/volvox/restore")?;
-            Ok(report["finished"] == true)
-        })?;
+        ensure!(region.neighbour.reaches(&region.web)?, "a dead agent drops packets");
+        region.node.start_agent()?;
+        region.node.wait_for_ready(1)?;
+        region.node.wait_until_restored()?;
         region.wait_for_status("away", |far| {
             far["connected"] == false
                 && far["status"].as_str().is_some_and(|it| it.starts_with("it is unreachable: "))
         })?;
-        let why = region.village.text("why")?;
+        let why = region.node.volvox("why")?;
         ensure!(why.contains("clustermesh far config"), "{why}");
         region.wait_until_it_reaches(true)?;
 
@@ -169,7 +162,7 @@ fn clients_of_another_cluster_are_let_in_for_as_long_as_it_says_so() {
         region.wait_until_it_reaches(true)?;
 
         // And it is not configured any more.
-        fs::remove_file(region.village.node.path("mesh").join("far"))?;
+        fs::remove_file(region.node.path("mesh").join("far"))?;
         region.wait_until_it_reaches(false)?;
         region.configure()?;
         region.wait_until_it_reaches(true)

@@ -2,9 +2,9 @@
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use volvox_testbed::lab::{self, Etcd, Neighbour, other_node, wait_for};
+use volvox_testbed::lab::{self, Etcd, Neighbour, Pod, Setup, other_node, wait_for};
 
-use super::village::Village;
+use super::setup::{start_with, start_without_etcd};
 
 /// Web sends to a port of clients and to nothing else.
 const POLICY: &str = r#"
@@ -28,47 +28,37 @@ fn announce(etcd: &Etcd, port: Option<u16>) -> Result<()> {
     etcd.put(&key, &value.to_string())
 }
 
-fn wait_until_it_hears(
-    village: &Village,
-    neighbour: &Neighbour,
-    expected: [bool; 2],
-) -> Result<()> {
+fn wait_until_it_hears(neighbour: &Neighbour, web: &Pod, expected: [bool; 2]) -> Result<()> {
     wait_for(&format!("hearing ports 5000 and 5001 is {expected:?}"), || {
-        Ok([neighbour.hears(&village.web, 5000)?, neighbour.hears(&village.web, 5001)?] == expected)
+        Ok([neighbour.hears(web, 5000)?, neighbour.hears(web, 5001)?] == expected)
     })
 }
 
 #[test]
 fn a_policy_follows_the_name_of_a_port_on_another_node() {
     lab::test("ports::a_policy_follows_the_name_of_a_port_on_another_node", || {
-        let mut neighbour = None;
-        let mut village = Village::found_by(|node| {
-            let etcd = Etcd::start(&node.path("etcd"))?;
-            etcd.share_with(node)?;
-            neighbour = Some(Neighbour::connect()?);
-            announce(&etcd, None)?;
-            node.write_manifest("echo.yaml", POLICY)?;
-            Ok(etcd)
-        })?;
-        let neighbour = neighbour.expect("it was founded");
-        village.wait_for_address(&format!("{}/32", Neighbour::ADDRESS), Some(40_000))?;
-        wait_until_it_hears(&village, &neighbour, [false, false])?;
-        announce(&village.etcd, Some(5000))?;
-        wait_until_it_hears(&village, &neighbour, [true, false])?;
+        let mut etcd = Etcd::start(&lab::path("etcd"))?;
+        let neighbour = Neighbour::connect()?;
+        announce(&etcd, None)?;
+        let (mut node, web) = start_with(&etcd, Setup::new().manifest("echo.yaml", POLICY))?;
+        node.wait_until_mapped(&format!("{}/32", Neighbour::ADDRESS), Some(40_000))?;
+        wait_until_it_hears(&neighbour, &web, [false, false])?;
+        announce(&etcd, Some(5000))?;
+        wait_until_it_hears(&neighbour, &web, [true, false])?;
 
         // A life without etcd knows the name.
-        village.node.kill_agent()?;
-        village.etcd.kill()?;
-        village.start_without_etcd()?;
-        ensure!(neighbour.hears(&village.web, 5000)?, "a name is forgotten");
-        wait_until_it_hears(&village, &neighbour, [true, false])?;
+        node.kill_agent()?;
+        etcd.kill()?;
+        start_without_etcd(&mut node)?;
+        ensure!(neighbour.hears(&web, 5000)?, "a name is forgotten");
+        wait_until_it_hears(&neighbour, &web, [true, false])?;
 
         // It moves, and goes.
-        village.etcd.start_again()?;
-        village.wait_for_store("Ok")?;
-        announce(&village.etcd, Some(5001))?;
-        wait_until_it_hears(&village, &neighbour, [false, true])?;
-        announce(&village.etcd, None)?;
-        wait_until_it_hears(&village, &neighbour, [false, false])
+        etcd.start_again()?;
+        node.wait_for_store("Ok")?;
+        announce(&etcd, Some(5001))?;
+        wait_until_it_hears(&neighbour, &web, [false, true])?;
+        announce(&etcd, None)?;
+        wait_until_it_hears(&neighbour, &web, [false, false])
     });
 }

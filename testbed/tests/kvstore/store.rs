@@ -154,7 +154,7 @@ fn lists_of_large_values_come_in_parts() {
 fn certificates_and_passwords_are_shown_and_seen() {
     lab::test("store::certificates_and_passwords_are_shown_and_seen", || {
         let place = Path::new(PLACE);
-        let authority = Authority::found(&place.join("certificates"))?;
+        let authority = Authority::create(&place.join("certificates"))?;
         for name in ["etcd", "lab", "node"] {
             authority.sign(name, Validity::Today)?;
         }

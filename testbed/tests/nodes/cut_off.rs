@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use volvox_testbed::{
-    lab::{self, Node, Pod, TestCluster, ip},
+    lab::{self, Node, Pod, Setup, TestCluster, ip},
     traffic::stop_clean,
 };
 
@@ -23,13 +23,12 @@ spec:
 fn a_node_that_is_cut_off_comes_back_by_itself_and_others_lose_nothing() {
     let name = "cut_off::a_node_that_is_cut_off_comes_back_by_itself_and_others_lose_nothing";
     lab::test(name, || {
-        let mut cluster = TestCluster::found(3, &[])?;
-        for member in &mut cluster.members {
-            member.run(|node| node.write_manifest("web.yaml", POLICY))?;
-        }
-        let client = cluster.member(1).pod("shop/client", &[("app", "client")])?;
-        let server = cluster.member(2).pod("shop/server", &[("app", "server")])?;
-        let far = cluster.member(3).pod("shop/far", &[("app", "web")])?;
+        let setup = Setup::new()
+            .manifest("web.yaml", POLICY)
+            .pod("shop/client", &[("app", "client")])
+            .pod_on(2, "shop/server", &[("app", "server")])
+            .pod_on(3, "shop/far", &[("app", "web")]);
+        let (mut cluster, [client, server, far]) = setup.start_nodes(3)?;
         reach("at first", &client, &far, true)?;
         reach("at first", &client, &server, true)?;
         let streams = streams(&client, &server)?;

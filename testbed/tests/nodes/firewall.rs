@@ -5,7 +5,7 @@ use std::{net::SocketAddr, thread, time::Duration};
 
 use anyhow::{Result, ensure};
 use volvox_testbed::{
-    lab::{self, Node, TestCluster},
+    lab::{self, Node, Setup},
     traffic::{Kind, Plan, Stream, stop_clean},
 };
 
@@ -30,10 +30,12 @@ spec:
 #[test]
 fn nodes_are_held_to_their_policy_and_carry_what_their_pods_send() {
     lab::test("firewall::nodes_are_held_to_their_policy_and_carry_what_their_pods_send", || {
-        let mut cluster = TestCluster::found(2, &[("enable-host-firewall", "true")])?;
-        let client = cluster.member(1).pod("shop/client", &[("app", "client")])?;
-        let other = cluster.member(1).pod("shop/other", &[("app", "other")])?;
-        let web = cluster.member(2).pod("shop/web", &[("app", "web")])?;
+        let setup = Setup::new()
+            .flag("enable-host-firewall", "true")
+            .pod("shop/client", &[("app", "client")])
+            .pod("shop/other", &[("app", "other")])
+            .pod_on(2, "shop/web", &[("app", "web")]);
+        let (mut cluster, [client, other, web]) = setup.start_nodes(2)?;
         let [one, two] = [1, 2].map(|number| cluster.member(number).netns.clone());
         for ipv6 in [false, true] {
             let (web_at, two_at) = (web.address(ipv6)?, cluster.member(2).address(ipv6)?);

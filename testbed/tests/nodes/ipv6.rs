@@ -10,19 +10,17 @@ use volvox_testbed::{
 
 use super::{
     reach::{exchange, streams, wait},
-    tunnel::settle,
+    tunnel,
 };
 
-fn found() -> Result<(TestCluster, [Pod; 3])> {
-    let mut cluster = TestCluster::found_on_ipv6(2, &[])?;
-    let pods = settle(&mut cluster)?;
-    Ok((cluster, pods))
+fn start() -> Result<(TestCluster, [Pod; 3])> {
+    tunnel::setup().nodes_on_ipv6().start_nodes(2)
 }
 
 #[test]
 fn pods_and_hosts_reach_each_other_as_policy_says() {
     lab::test("ipv6::pods_and_hosts_reach_each_other_as_policy_says", || {
-        let (mut cluster, [client, other, web]) = found()?;
+        let (mut cluster, [client, other, web]) = start()?;
         let [one, two] = [1, 2].map(|number| cluster.member(number).netns.clone());
         let two_at = cluster.member(2).address(true)?;
         for ipv6 in [false, true] {
@@ -53,7 +51,7 @@ fn pods_and_hosts_reach_each_other_as_policy_says() {
 #[test]
 fn pods_of_which_the_receiver_has_not_heard_are_known_by_the_tunnel() {
     lab::test("ipv6::pods_of_which_the_receiver_has_not_heard_are_known_by_the_tunnel", || {
-        let (mut cluster, [client, _, web]) = found()?;
+        let (mut cluster, [client, _, web]) = start()?;
         for ipv6 in [false, true] {
             wait("from pod to pod", &client.netns, &web.netns, web.address(ipv6)?, true)?;
         }
@@ -73,7 +71,7 @@ fn pods_of_which_the_receiver_has_not_heard_are_known_by_the_tunnel() {
 #[test]
 fn agents_come_and_go_and_nothing_is_lost() {
     lab::test("ipv6::agents_come_and_go_and_nothing_is_lost", || {
-        let (mut cluster, [client, other, web]) = found()?;
+        let (mut cluster, [client, other, web]) = start()?;
         for ipv6 in [false, true] {
             wait("from pod to pod", &client.netns, &web.netns, web.address(ipv6)?, true)?;
         }

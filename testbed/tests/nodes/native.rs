@@ -4,7 +4,7 @@ use std::{process::Command, thread, time::Duration};
 
 use anyhow::{Result, ensure};
 use volvox_testbed::{
-    lab::{self, TestCluster, wait_for},
+    lab::{self, Setup, TestCluster, wait_for},
     traffic::stop_clean,
 };
 
@@ -13,12 +13,16 @@ use super::reach::{exchange, streams, wait};
 pub(crate) const FLAGS: [(&str, &str); 2] =
     [("routing-mode", "native"), ("auto-direct-node-routes", "true")];
 
+/// A client on the first node, web on that one.
+fn setup(of_web: u8) -> Setup<'static> {
+    let setup = Setup::new().flags(&FLAGS).pod("shop/client", &[("app", "client")]);
+    setup.pod_on(of_web, "shop/web", &[("app", "web")])
+}
+
 #[test]
 fn pods_and_hosts_of_two_nodes_reach_each_other() {
     lab::test("native::pods_and_hosts_of_two_nodes_reach_each_other", || {
-        let mut cluster = TestCluster::found(2, &FLAGS)?;
-        let client = cluster.member(1).pod("shop/client", &[("app", "client")])?;
-        let web = cluster.member(2).pod("shop/web", &[("app", "web")])?;
+        let (mut cluster, [client, web]) = setup(2).start_nodes(2)?;
         let [one, two] = [1, 2].map(|number| cluster.member(number).netns.clone());
         for ipv6 in [false, true] {
             let (web_at, two_at) = (web.address(ipv6)?, cluster.member(2).address(ipv6)?);
@@ -58,9 +62,7 @@ fn pods_and_hosts_of_two_nodes_reach_each_other() {
 #[test]
 fn agents_come_and_go_and_nothing_is_lost() {
     lab::test("native::agents_come_and_go_and_nothing_is_lost", || {
-        let mut cluster = TestCluster::found(2, &FLAGS)?;
-        let client = cluster.member(1).pod("shop/client", &[("app", "client")])?;
-        let web = cluster.member(2).pod("shop/web", &[("app", "web")])?;
+        let (mut cluster, [client, web]) = setup(2).start_nodes(2)?;
         for ipv6 in [false, true] {
             wait("from pod to pod", &client.netns, &web.netns, web.address(ipv6)?, true)?;
         }
@@ -89,9 +91,7 @@ fn routes(cluster: &mut TestCluster, number: u8) -> Result<String> {
 #[test]
 fn a_node_that_is_cut_off_is_reached_again_when_it_is_back() {
     lab::test("native::a_node_that_is_cut_off_is_reached_again_when_it_is_back", || {
-        let mut cluster = TestCluster::found(3, &FLAGS)?;
-        let client = cluster.member(1).pod("shop/client", &[("app", "client")])?;
-        let web = cluster.member(3).pod("shop/web", &[("app", "web")])?;
+        let (mut cluster, [client, web]) = setup(3).start_nodes(3)?;
         let reaches = |what: &str, expected| {
             [false, true].into_iter().try_for_each(|ipv6| {
                 wait(what, &client.netns, &web.netns, web.address(ipv6)?, expected)

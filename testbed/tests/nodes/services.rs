@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::Result;
 use volvox_testbed::{
-    lab::{self, Node, Pod, TestCluster, objects},
+    lab::{self, Node, Pod, Setup, objects},
     traffic::{Kind, Plan, Stream, stop_clean},
 };
 
@@ -37,7 +37,7 @@ const GROUPS: [&[(Kind, &str)]; 2] =
     [&[(Kind::Udp, "UDP"), (Kind::Tcp, "TCP")], &[(Kind::Connect, "TCP")]];
 
 fn serve(flags: &[(&str, &str)]) -> Result<()> {
-    let mut cluster = TestCluster::found(2, flags)?;
+    let (mut cluster, []) = Setup::new().flags(flags).start_nodes(2)?;
     let (mut plans, mut objects, mut pairs) = (Vec::new(), Vec::new(), Vec::new());
     for ipv6 in [false, true] {
         for (nth, kinds) in GROUPS.into_iter().enumerate() {

@@ -4,7 +4,7 @@ use std::{thread, time::Duration};
 
 use anyhow::{Result, ensure};
 use volvox_testbed::{
-    lab::{self, Pod, TestCluster, wait_for},
+    lab::{self, Pod, Setup, TestCluster, wait_for},
     traffic::stop_clean,
 };
 
@@ -22,28 +22,24 @@ spec:
   - fromEntities: [remote-node]
 "#;
 
-/// Two nodes with these pods. The network between them routes no pod's packets.
-fn found() -> Result<(TestCluster, [Pod; 3])> {
-    let mut cluster = TestCluster::found(2, &[])?;
-    let pods = settle(&mut cluster)?;
-    Ok((cluster, pods))
+/// A client and somebody else on the first node, web on the second.
+pub(crate) fn setup() -> Setup<'static> {
+    Setup::new()
+        .manifest("web.yaml", POLICY)
+        .pod("shop/client", &[("app", "client")])
+        .pod("shop/other", &[("app", "other")])
+        .pod_on(2, "shop/web", &[("app", "web")])
 }
 
-/// A client and somebody else on the first node, web on the second.
-pub(crate) fn settle(cluster: &mut TestCluster) -> Result<[Pod; 3]> {
-    for member in &mut cluster.members {
-        member.run(|node| node.write_manifest("web.yaml", POLICY))?;
-    }
-    let client = cluster.member(1).pod("shop/client", &[("app", "client")])?;
-    let other = cluster.member(1).pod("shop/other", &[("app", "other")])?;
-    let web = cluster.member(2).pod("shop/web", &[("app", "web")])?;
-    Ok([client, other, web])
+/// The network between the nodes routes no pod's packets.
+fn start() -> Result<(TestCluster, [Pod; 3])> {
+    setup().start_nodes(2)
 }
 
 #[test]
 fn pods_and_hosts_of_two_nodes_reach_each_other_as_policy_says() {
     lab::test("tunnel::pods_and_hosts_of_two_nodes_reach_each_other_as_policy_says", || {
-        let (mut cluster, [client, other, web]) = found()?;
+        let (mut cluster, [client, other, web]) = start()?;
         let one = cluster.member(1).netns.clone();
         for ipv6 in [false, true] {
             let web_at = web.address(ipv6)?;
@@ -79,7 +75,7 @@ fn pods_and_hosts_of_two_nodes_reach_each_other_as_policy_says() {
 #[test]
 fn a_pod_of_which_the_receiver_has_not_heard_is_known_by_the_tunnel() {
     lab::test("tunnel::a_pod_of_which_the_receiver_has_not_heard_is_known_by_the_tunnel", || {
-        let (mut cluster, [client, other, web]) = found()?;
+        let (mut cluster, [client, other, web]) = start()?;
         let web_at = web.address(false)?;
         wait("from pod to pod", &client.netns, &web.netns, web_at, true)?;
         // Of this one the second agent never hears.
@@ -95,7 +91,7 @@ fn a_pod_of_which_the_receiver_has_not_heard_is_known_by_the_tunnel() {
 #[test]
 fn a_pod_of_which_the_sender_has_not_heard_knows_who_speaks() {
     lab::test("tunnel::a_pod_of_which_the_sender_has_not_heard_knows_who_speaks", || {
-        let (mut cluster, [client, other, web]) = found()?;
+        let (mut cluster, [client, other, web]) = start()?;
         for ipv6 in [false, true] {
             wait("from pod to pod", &client.netns, &web.netns, web.address(ipv6)?, true)?;
         }
@@ -116,7 +112,7 @@ fn a_pod_of_which_the_sender_has_not_heard_knows_who_speaks() {
 #[test]
 fn agents_come_and_go_and_nothing_is_lost() {
     lab::test("tunnel::agents_come_and_go_and_nothing_is_lost", || {
-        let (mut cluster, [client, _, web]) = found()?;
+        let (mut cluster, [client, _, web]) = start()?;
         for ipv6 in [false, true] {
             wait("from pod to pod", &client.netns, &web.netns, web.address(ipv6)?, true)?;
         }
@@ -138,7 +134,7 @@ fn agents_come_and_go_and_nothing_is_lost() {
 #[test]
 fn from_tunnels_to_routes_and_back() {
     lab::test("tunnel::from_tunnels_to_routes_and_back", || {
-        let (mut cluster, [client, _, web]) = found()?;
+        let (mut cluster, [client, _, web]) = start()?;
         let web_at = web.address(false)?;
         wait("in a tunnel", &client.netns, &web.netns, web_at, true)?;
         for native in [true, false] {

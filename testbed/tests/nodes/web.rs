@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use volvox_testbed::{
-    lab::{self, Netns, Pod, TestCluster, wait_for},
+    lab::{self, Netns, Pod, Setup, wait_for},
     random::Random,
 };
 
@@ -103,11 +103,9 @@ fn web_servers_answer_their_clients_themselves_while_agents_restart() {
 /// Loads both nodes while their agents are killed. `direct` says whether a server on the other node
 /// sees the client itself.
 fn under_load(flags: &[(&str, &str)], direct: bool) -> Result<()> {
-    let mut cluster = TestCluster::found(2, flags)?;
-    let mut pods = Vec::new();
-    for number in [1, 2] {
-        pods.push(cluster.member(number).pod(&format!("shop/web-{number}"), &[("app", "web")])?);
-    }
+    let setup = Setup::new().flags(flags).pod("shop/web-1", &[("app", "web")]);
+    let setup = setup.pod_on(2, "shop/web-2", &[("app", "web")]);
+    let (mut cluster, pods) = setup.start_nodes::<2>(2)?;
     let _servers = pods.iter().map(serve).collect::<Result<Vec<_>>>()?;
     let backends = pods.iter().map(|pod| pod.address(false)).collect::<Result<Vec<_>>>()?;
     let service = json!({ "apiVersion": "v1", "kind": "List", "items": [

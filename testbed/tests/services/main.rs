@@ -23,7 +23,7 @@ use rustix::{
 use serde_json::{Value, json};
 use volvox_testbed::{
     lab::{
-        self, Binaries, Cgroup, Injection, Neighbour, Netns, Node, Pod, Through,
+        self, Binaries, Cgroup, Injection, Neighbour, Netns, Node, Pod, Setup, Through,
         objects::{list, service, slice},
     },
     random::Random,
@@ -177,10 +177,10 @@ impl Thousand {
         let mut limit = getrlimit(Resource::Nofile);
         limit.current = limit.maximum;
         setrlimit(Resource::Nofile, limit)?;
-        let mut node = Node::new(Binaries::find()?)?;
-        node.start_agent()?;
-        let pod = |name: &str| Pod::create(&node, name, &[("app", "web")], Through::Rest);
-        let (client, servers) = (pod("shop/client")?, [pod("shop/one")?, pod("shop/two")?]);
+        let labels = [("app", "web")];
+        let setup = Setup::new().pod("shop/client", &labels);
+        let setup = setup.pod("shop/one", &labels).pod("shop/two", &labels);
+        let (mut node, [client, servers @ ..]) = setup.start::<3>()?;
         let backends = servers.iter().map(|pod| pod.address(false));
         let backends = backends.collect::<Result<Vec<_>>>()?;
         let stop = Arc::<AtomicBool>::default();
@@ -350,6 +350,15 @@ fn sender(cgroup: &Cgroup, netns: &Netns, to: SocketAddr) -> Result<Child> {
     })
 }
 
+/// Two servers and their client.
+fn pods() -> Setup<'static> {
+    Setup::new()
+        .with_plugin()
+        .pod("shop/first", &[])
+        .pod("shop/second", &[])
+        .pod("shop/client", &[])
+}
+
 /// The node's sockets and those of its pods that are connected to a backend hear when it is gone from
 /// its service, though it lives; also if it went while the agent was dead. Others go on.
 #[test]
@@ -357,13 +366,10 @@ fn a_datagram_socket_hears_that_its_backend_is_gone() {
     lab::test("a_datagram_socket_hears_that_its_backend_is_gone", || {
         // The node has an address by it.
         let _neighbour = Neighbour::connect()?;
-        let mut node = Node::new(Binaries::find()?)?;
-        let cgroup = Cgroup::create(&node.path("cgroups"))?;
-        node.set_flag("bpf-lb-sock", Some("true"));
-        node.set_flag("cgroup-root", Some(&cgroup.path().display().to_string()));
-        node.start_agent()?;
-        let pod = |name: &str| Pod::create(&node, &format!("shop/{name}"), &[], Through::Cni);
-        let (first, second, client) = (pod("first")?, pod("second")?, pod("client")?);
+        let cgroup = Cgroup::create(&lab::path("cgroups"))?;
+        let root = cgroup.path().display().to_string();
+        let setup = pods().flag("bpf-lb-sock", "true").flag("cgroup-root", &root);
+        let (mut node, [first, second, client]) = setup.start()?;
         let here = Netns::open(Path::new("/proc/self/ns/net"))?;
         let bind = || Ok(UdpSocket::bind(("0.0.0.0", PORT))?);
         let servers = [first.netns.run(bind)?, second.netns.run(bind)?];
@@ -431,10 +437,7 @@ fn reached(client: &Pod, servers: &[TcpListener; 2]) -> Result<(usize, TcpStream
 #[test]
 fn a_quarantined_backend_keeps_what_it_has_and_gets_nothing_new() {
     lab::test("a_quarantined_backend_keeps_what_it_has_and_gets_nothing_new", || {
-        let mut node = Node::new(Binaries::find()?)?;
-        node.start_agent()?;
-        let pod = |name: &str| Pod::create(&node, &format!("shop/{name}"), &[], Through::Cni);
-        let (first, second, client) = (pod("first")?, pod("second")?, pod("client")?);
+        let (mut node, [first, second, client]) = pods().start()?;
         let bind = || {
             let listener = TcpListener::bind(("0.0.0.0", PORT))?;
             listener.set_nonblocking(true)?;
