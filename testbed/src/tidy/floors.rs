@@ -185,7 +185,7 @@ mod tests {
             ("testbed/src/sim/world/node.rs", "use crate::{lab::X, sim::oracle::Y};\n"),
             (
                 "testbed/src/sim/oracle/a.rs",
-                "use super::Oracle;\nuse crate::sim::world::node::Z;\n",
+                "use super::Oracle;\nuse crate::{random::R, sim::world::node::Z};\n",
             ),
             ("testbed/src/sim/model/a.rs", "use super::{b::C, super::history::D};\n"),
             ("testbed/src/sim/model/b.rs", "use crate::sim::model::a::E;\n"),
