@@ -24,12 +24,12 @@ pub(super) struct Backend {
     /// What the batch under way writes; `Some(None)` removes it.
     flying: Option<Option<BackendState>>,
     due: bool,
-    pub(super) seen: Seen,
+    pub(super) seen: SeenBackend,
 }
 
 /// Whether a sweep saw its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum SeenBackend {
     No,
     Yes,
     /// It is written meanwhile: what is seen of it says nothing.
@@ -166,7 +166,7 @@ impl Backends {
             kernel: RealisedBackend::Row(row.state),
             flying: None,
             due: false,
-            seen: Seen::Skipped,
+            seen: SeenBackend::Skipped,
         };
         self.by_place.insert(row.at, backend);
         self.places.insert(id, row.at);
@@ -290,7 +290,7 @@ impl Backends {
             kernel: RealisedBackend::Nothing,
             flying: None,
             due: false,
-            seen: Seen::Skipped,
+            seen: SeenBackend::Skipped,
         };
         self.by_place.insert(at, backend);
         self.places.insert(id, at);
@@ -387,7 +387,7 @@ impl Backends {
                 }
             }
             backend.due = false;
-            backend.seen = Seen::Skipped;
+            backend.seen = SeenBackend::Skipped;
             backend.flying = Some(backend.desired(&self.quarantine));
             self.flying.push(at);
         }

@@ -21,7 +21,7 @@ mod wildcards;
 
 use std::collections::BTreeMap;
 
-pub(super) use self::wildcards::Seen as SeenWildcards;
+pub(super) use self::wildcards::SeenWildcards;
 use self::{backends::Suspects, table::ForeignServiceRows};
 use super::{
     Services, ServicesMsg, actor::ServiceCacheState, answers::ServicesAnswer, shape::Traces,

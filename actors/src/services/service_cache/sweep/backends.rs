@@ -8,7 +8,7 @@ use crate::{
         drift::{DriftByMap, DriftKind},
     },
     ports::{BackendRow, RowMap},
-    services::service_cache::backends::{Backends, RealisedBackend, Seen},
+    services::service_cache::backends::{Backends, RealisedBackend, SeenBackend},
 };
 
 /// Numbers with rows that are not their backends', and whether they are IPv4.
@@ -21,7 +21,7 @@ impl Backends {
         self.sweeping = true;
         for backend in self.by_place.values_mut() {
             let rests = backend.is_at_rest();
-            backend.seen = if rests { Seen::No } else { Seen::Skipped };
+            backend.seen = if rests { SeenBackend::No } else { SeenBackend::Skipped };
         }
     }
 
@@ -35,11 +35,11 @@ impl Backends {
     ) {
         let place = row.and_then(|row| Some((row, self.by_place.get_mut(&row.at)?)));
         match place.filter(|(_, backend)| backend.id == id) {
-            Some((_, backend)) if backend.seen == Seen::Skipped => {}
+            Some((_, backend)) if backend.seen == SeenBackend::Skipped => {}
             Some((row, backend))
                 if backend.kernel == RealisedBackend::Row(row.state) && row.zone == 0 =>
             {
-                backend.seen = Seen::Yes;
+                backend.seen = SeenBackend::Yes;
             }
             _ => drop(suspects.insert((id, is_ipv4))),
         }
@@ -62,7 +62,7 @@ impl Backends {
                 known.insert(backend.id);
             }
             let has_row = matches!(backend.kernel, RealisedBackend::Row(_));
-            if backend.seen == Seen::No && has_row && backend.is_at_rest() {
+            if backend.seen == SeenBackend::No && has_row && backend.is_at_rest() {
                 found.note(
                     map.name(),
                     if is_suspect { DriftKind::Changed } else { DriftKind::Missing },

@@ -10,7 +10,7 @@ use crate::{
 
 /// What a sweep saw of them.
 #[derive(Debug, Default)]
-pub(in crate::services::service_cache) struct Seen {
+pub(in crate::services::service_cache) struct SeenWildcards {
     /// Addresses with a row as it is to be, and with another one.
     right: BTreeSet<IpAddr>,
     wrong: BTreeSet<IpAddr>,
@@ -22,7 +22,7 @@ impl Wildcards {
     /// From now on rows are seen.
     pub(super) fn begin_sweep(&mut self) {
         let skipped = self.flying.keys().copied().collect();
-        self.seen = Some(Seen { skipped, ..Seen::default() });
+        self.seen = Some(SeenWildcards { skipped, ..SeenWildcards::default() });
     }
 
     /// A row of the kernel; without a value it is one that nobody writes.
