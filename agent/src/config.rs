@@ -19,7 +19,7 @@ mod reference;
 mod tests;
 mod values;
 
-use std::ffi::OsString;
+use std::{ffi::OsString, time::Duration};
 
 use clap::{
     ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, ValueEnum,
@@ -135,6 +135,17 @@ fn strict(command: &clap::Command) -> clap::Command {
 }
 
 impl Config {
+    /// After how long it is complained of a cluster that is not synced: the longest of its time-outs.
+    pub fn sync_timeout(&self) -> Duration {
+        let of_resources = self.crd_wait_timeout.max(self.allocator_list_timeout);
+        self.k8s_sync_timeout.max(of_resources)
+    }
+
+    /// What is logged, `--debug` considered.
+    pub fn effective_log_level(&self) -> LogLevel {
+        if self.debug { self.log_level.max(LogLevel::Debug) } else { self.log_level }
+    }
+
     /// Puts the pieces of lists together that the command line gave.
     fn gather(&mut self, own: &ArgMatches) {
         let is_given = |id: &str| own.value_source(id) == Some(ValueSource::CommandLine);

@@ -489,16 +489,3 @@ pub struct Config {
 
 /// A list in one value: so named, because the derived parser would take a `Vec` as many values.
 pub type List = Vec<String>;
-
-impl Config {
-    /// After how long it is complained of a cluster that is not synced: the longest of its time-outs.
-    pub fn sync_timeout(&self) -> Duration {
-        let of_resources = self.crd_wait_timeout.max(self.allocator_list_timeout);
-        self.k8s_sync_timeout.max(of_resources)
-    }
-
-    /// What is logged, `--debug` considered.
-    pub fn effective_log_level(&self) -> LogLevel {
-        if self.debug { self.log_level.max(LogLevel::Debug) } else { self.log_level }
-    }
-}
