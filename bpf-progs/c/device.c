@@ -250,15 +250,13 @@ always_inline int from_host(struct __sk_buff *skb, const struct flow *flow, stru
 
 always_inline bool was_asked_family(struct __sk_buff *skb, const struct packet *packet, int family)
 {
-	union ct_key key __attribute__((aligned(8)));
 	struct packet inner = {};
 	struct ct_ends ends;
 
 	if (inner_read(skb, packet, &inner, family))
 		return false;
 	ends = ct_ends_of(&inner);
-	ct_key_make(&key, &ends, family, TUPLE_IN, false);
-	return ct_lookup_both(&key, family, ends.protocol == IPPROTO_TCP) != NULL;
+	return ct_between(&ends, family, TUPLE_IN, false) != NULL;
 }
 
 /* Whether an error is about a connection that somebody opened to an endpoint's own address. */

@@ -10,6 +10,7 @@ mod conntrack;
 mod device;
 mod endpoint;
 mod event;
+mod families;
 mod fragment;
 mod ipcache;
 mod lxc;
@@ -25,31 +26,40 @@ mod signal;
 mod socket;
 
 pub use affinity::{
-    Affinity4Key, Affinity6Key, AffinityMatchKey, AffinityRow, SourceRange4Key, SourceRange6Key,
+    AffinityMatchKey, AffinityRow,
+    v4::{AffinityKey as Affinity4Key, SourceRangeKey as SourceRange4Key},
+    v6::{AffinityKey as Affinity6Key, SourceRangeKey as SourceRange6Key},
 };
-pub use backend::{Backend4Row, Backend6Row, BackendState, backend_tag};
+pub use backend::{
+    BackendState, backend_tag, v4::BackendRow as Backend4Row, v6::BackendRow as Backend6Row,
+};
 pub use config::{ConfigFlags, ConfigRow, HOST_IFINDEX};
-pub use conntrack::{Ct4Key, Ct6Key, CtFlags, CtRow, TupleFlags};
+pub use conntrack::{CtFlags, CtRow, TupleFlags, v4::CtKey as Ct4Key, v6::CtKey as Ct6Key};
 pub use device::{DeviceFlags, DeviceRow};
 pub use endpoint::EndpointRow;
 pub use event::{DropRecord, EventHeader, Record, TraceRecord, VerdictRecord};
 pub use fragment::{Fragment4Key, Fragment6Key, FragmentRow};
 pub use ipcache::{IpcacheFlags, IpcacheKey, IpcacheRow};
 pub use lxc::{LxcFlags, LxcKey, LxcRow};
-pub use member::{Member4Row, Member6Row, MemberKey};
+pub use member::{MemberKey, v4::MemberRow as Member4Row, v6::MemberRow as Member6Row};
 pub use metrics::{MetricsDirection, MetricsKey, MetricsRow};
-pub use nat::{Nat4Key, Nat4Row, Nat6Key, Nat6Row};
+pub use nat::{
+    v4::{NatKey as Nat4Key, NatRow as Nat4Row},
+    v6::{NatKey as Nat6Key, NatRow as Nat6Row},
+};
 pub use node::NodeRow;
 pub use policy::{Direction, PolicyKey, PolicyRow, PolicyStatsKey, PolicyStatsRow, policy_slot};
-pub use prefix::{Prefix4Key, Prefix6Key};
-pub use reverse_nat::{ReverseNat4Row, ReverseNat6Row};
+pub use prefix::{v4::PrefixKey as Prefix4Key, v6::PrefixKey as Prefix6Key};
+pub use reverse_nat::{v4::ReverseNatRow as ReverseNat4Row, v6::ReverseNatRow as ReverseNat6Row};
 pub use service::{
-    Lb4Key, Lb6Key, LbAlgorithm, LbFlags, LbFlags2, LbKey, LbNumbersRow, LbRow, LbScope,
+    LbAlgorithm, LbFlags, LbFlags2, LbKey, LbNumbersRow, LbRow, LbScope, v4::SlotKey as Lb4Key,
+    v6::SlotKey as Lb6Key,
 };
 pub use signal::SignalRecord;
 pub use socket::{
-    NOTE_CLAIMED, ReverseSk4Key, ReverseSk4Row, ReverseSk6Key, ReverseSk6Row, SOCKET_NOTES,
-    SocketNote, SocketSet,
+    NOTE_CLAIMED, SOCKET_NOTES, SocketNote, SocketSet,
+    v4::{ReverseSkKey as ReverseSk4Key, ReverseSkRow as ReverseSk4Row},
+    v6::{ReverseSkKey as ReverseSk6Key, ReverseSkRow as ReverseSk6Row},
 };
 
 use std::net::IpAddr;

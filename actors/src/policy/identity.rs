@@ -21,4 +21,5 @@ pub use actor::{Identities, IdentitiesView};
 pub use filter::{FilterError, LabelFilter};
 pub use introduction::Introduction;
 pub use messages::{Identity, IdentityError, IdentityMsg};
+pub(crate) use numbered::Numbered;
 pub use numbering::Numbering;

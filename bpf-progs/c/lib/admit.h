@@ -34,11 +34,9 @@ subprogram int may_tell(const struct packet *packet, const union address *to, __
  * service. */
 subprogram int is_related(struct __sk_buff *skb, struct packet *packet, __u32 teller, int family, bool egress)
 {
-	union ct_key key __attribute__((aligned(8)));
 	struct packet inner = {};
 	struct ct_ends ends;
 	struct ct_row *row;
-	bool tcp;
 
 	if (!packet)
 		return false;
@@ -46,13 +44,9 @@ subprogram int is_related(struct __sk_buff *skb, struct packet *packet, __u32 te
 	    !may_tell(packet, &inner.daddr, teller, family))
 		return false;
 	ends = ct_ends_of(&inner);
-	tcp = ends.protocol == IPPROTO_TCP;
-	ct_key_make(&key, &ends, family, egress ? TUPLE_IN : TUPLE_OUT, false);
-	row = ct_lookup_both(&key, family, tcp);
-	if (!row) {
-		ct_key_make(&key, &ends, family, egress ? TUPLE_OUT : TUPLE_IN, true);
-		row = ct_lookup_both(&key, family, tcp);
-	}
+	row = ct_between(&ends, family, egress ? TUPLE_IN : TUPLE_OUT, false);
+	if (!row)
+		row = ct_between(&ends, family, egress ? TUPLE_OUT : TUPLE_IN, true);
 	if (row) {
 		packet->rev_nat = row->rev_nat_index;
 		packet->node_port = (row->flags & CT_NODE_PORT) != 0;

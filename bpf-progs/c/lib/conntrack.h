@@ -107,12 +107,32 @@ always_inline struct ct_row *ct_lookup(const union ct_key *key, int family, bool
 	return row;
 }
 
-/* While the size of connection tracking changes, some hooks still run programs that use the map
- * before: what those track is brought over from there when it is looked for. Returns whether there
- * was anything. */
-subprogram int ct_bring_ipv4(const struct ct4_key *key, __u32 slot)
+always_inline long ct_update(const union ct_key *key, const struct ct_row *row, __u64 flags, int family, bool tcp)
 {
-	void *old = bpf_map_lookup_elem(&volvox_ct4_old, &slot);
+	if (family == FAMILY_IPV4)
+		return tcp ? bpf_map_update_elem(&cilium_ct4_global, key, row, flags)
+			   : bpf_map_update_elem(&cilium_ct_any4_global, key, row, flags);
+	return tcp ? bpf_map_update_elem(&cilium_ct6_global, key, row, flags)
+		   : bpf_map_update_elem(&cilium_ct_any6_global, key, row, flags);
+}
+
+always_inline long ct_insert(const union ct_key *key, const struct ct_row *row, int family, bool tcp)
+{
+	return ct_update(key, row, BPF_ANY, family, tcp);
+}
+
+/* The map before, while the size of connection tracking changes. */
+always_inline void *ct_old(__u32 slot, int family)
+{
+	return family == FAMILY_IPV4 ? bpf_map_lookup_elem(&volvox_ct4_old, &slot)
+				     : bpf_map_lookup_elem(&volvox_ct6_old, &slot);
+}
+
+/* Some hooks still run programs that use the map before: what those track is brought over from there when
+ * it is looked for. Returns whether there was anything. */
+always_inline bool ct_bring_family(const union ct_key *key, __u32 slot, int family)
+{
+	void *old = ct_old(slot, family);
 	struct ct_row *row;
 
 	if (likely(!old) || !key)
@@ -121,28 +141,18 @@ subprogram int ct_bring_ipv4(const struct ct4_key *key, __u32 slot)
 	if (!row)
 		return false;
 	/* Another CPU may have been quicker. */
-	if (slot == CT_SLOT_TCP)
-		bpf_map_update_elem(&cilium_ct4_global, key, row, BPF_NOEXIST);
-	else
-		bpf_map_update_elem(&cilium_ct_any4_global, key, row, BPF_NOEXIST);
+	ct_update(key, row, BPF_NOEXIST, family, slot == CT_SLOT_TCP);
 	return true;
+}
+
+subprogram int ct_bring_ipv4(const struct ct4_key *key, __u32 slot)
+{
+	return ct_bring_family((const union ct_key *)key, slot, FAMILY_IPV4);
 }
 
 subprogram int ct_bring_ipv6(const struct ct6_key *key, __u32 slot)
 {
-	void *old = bpf_map_lookup_elem(&volvox_ct6_old, &slot);
-	struct ct_row *row;
-
-	if (likely(!old) || !key)
-		return false;
-	row = bpf_map_lookup_elem(old, key);
-	if (!row)
-		return false;
-	if (slot == CT_SLOT_TCP)
-		bpf_map_update_elem(&cilium_ct6_global, key, row, BPF_NOEXIST);
-	else
-		bpf_map_update_elem(&cilium_ct_any6_global, key, row, BPF_NOEXIST);
-	return true;
+	return ct_bring_family((const union ct_key *)key, slot, FAMILY_IPV6);
 }
 
 always_inline __u32 ct_slot_of(bool tcp)
@@ -153,10 +163,7 @@ always_inline __u32 ct_slot_of(bool tcp)
 /* Whether the map is being replaced, so that connections may be in the one before only. */
 always_inline bool ct_is_replaced(bool tcp, int family)
 {
-	__u32 slot = ct_slot_of(tcp);
-
-	return family == FAMILY_IPV4 ? bpf_map_lookup_elem(&volvox_ct4_old, &slot) != NULL
-				     : bpf_map_lookup_elem(&volvox_ct6_old, &slot) != NULL;
+	return ct_old(ct_slot_of(tcp), family) != NULL;
 }
 
 /* The entry of a connection that the current map does not have. */
@@ -176,13 +183,14 @@ always_inline struct ct_row *ct_lookup_both(const union ct_key *key, int family,
 	return row ? row : ct_lookup_old(key, family, tcp);
 }
 
-always_inline long ct_insert(const union ct_key *key, const struct ct_row *row, int family, bool tcp)
+/* The entry of the connection between these ends, in either map. Loops have a key of their own: with one for each
+ * turn the verifier looks at more states. */
+always_inline struct ct_row *ct_between(const struct ct_ends *ends, int family, __u8 tuple, bool reply)
 {
-	if (family == FAMILY_IPV4)
-		return tcp ? bpf_map_update_elem(&cilium_ct4_global, key, row, BPF_ANY)
-			   : bpf_map_update_elem(&cilium_ct_any4_global, key, row, BPF_ANY);
-	return tcp ? bpf_map_update_elem(&cilium_ct6_global, key, row, BPF_ANY)
-		   : bpf_map_update_elem(&cilium_ct_any6_global, key, row, BPF_ANY);
+	union ct_key key __attribute__((aligned(8)));
+
+	ct_key_make(&key, ends, family, tuple, reply);
+	return ct_lookup_both(&key, family, ends->protocol == IPPROTO_TCP);
 }
 
 always_inline void ct_remove(const union ct_key *key, int family, bool tcp)
@@ -347,6 +355,19 @@ always_inline struct ct_row *ct_find_old(const union ct_key *key, const struct p
 					 bool tcp)
 {
 	return ct_that_permits(ct_lookup_old(key, family, tcp), packet);
+}
+
+/* The same in either map, of the packet's own ends. */
+always_inline struct ct_row *ct_find_both(const struct packet *packet, int family, __u8 tuple)
+{
+	const struct ct_ends ends = ct_ends_of(packet);
+	bool tcp = packet->protocol == IPPROTO_TCP;
+	union ct_key key __attribute__((aligned(8)));
+	struct ct_row *row;
+
+	ct_key_make(&key, &ends, family, tuple, false);
+	row = ct_find(&key, packet, family, tcp);
+	return likely(row) ? row : ct_find_old(&key, packet, family, tcp);
 }
 
 /* Records a connection that this packet opens. */

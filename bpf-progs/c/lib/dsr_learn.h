@@ -94,15 +94,13 @@ always_inline int dsr_blank(struct __sk_buff *skb, int family)
 always_inline int dsr_meet_family(struct __sk_buff *skb, struct packet *packet, int family)
 {
 	const struct ct_ends ends = ct_ends_of(packet);
-	union ct_key key __attribute__((aligned(8)));
 	struct nat asked = {};
 	bool is_told, is_node;
 	struct ct_row *row;
 	int code;
 
 	is_told = dsr_read(skb, packet, &asked, family) && dsr_is_asked(skb, &asked, packet->protocol, family);
-	ct_key_make(&key, &ends, family, TUPLE_IN, false);
-	row = ct_lookup_both(&key, family, packet->protocol == IPPROTO_TCP);
+	row = ct_between(&ends, family, TUPLE_IN, false);
 	if (row && dsr_is_over(row)) {
 		dsr_forget(row);
 		row = NULL;
@@ -150,12 +148,9 @@ always_inline int dsr_meet(struct __sk_buff *skb, const struct flow *flow, struc
 always_inline int dsr_learn_family(struct __sk_buff *skb, const struct packet *packet, int family)
 {
 	const struct ct_ends ends = ct_ends_of(packet);
-	union ct_key key __attribute__((aligned(8)));
+	struct ct_row *row = ct_between(&ends, family, TUPLE_IN, false);
 	struct nat asked = {};
-	struct ct_row *row;
 
-	ct_key_make(&key, &ends, family, TUPLE_IN, false);
-	row = ct_lookup_both(&key, family, packet->protocol == IPPROTO_TCP);
 	if (!row || !dsr_read(skb, packet, &asked, family))
 		return 0;
 	__builtin_memcpy(row->nat_addr, &asked.address, 16);

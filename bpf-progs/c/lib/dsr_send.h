@@ -92,15 +92,9 @@ always_inline bool dsr_is_back(struct __sk_buff *skb, const struct packet *packe
 always_inline int dsr_send_family(struct __sk_buff *skb, const struct flow *flow, struct packet *packet, int family)
 {
 	bool tcp = packet->protocol == IPPROTO_TCP, opens = !tcp || packet->tcp_flags & TCP_SYN;
-	const struct ct_ends ends = ct_ends_of(packet);
-	union ct_key key __attribute__((aligned(8)));
-	struct ct_row *row;
+	struct ct_row *row = ct_find_both(packet, family, TUPLE_OUT);
 	int told = true;
 
-	ct_key_make(&key, &ends, family, TUPLE_OUT, false);
-	row = ct_find(&key, packet, family, tcp);
-	if (unlikely(!row))
-		row = ct_find_old(&key, packet, family, tcp);
 	if (unlikely(row && opens && dsr_is_back(skb, packet, row, family)))
 		__sync_fetch_and_and((__u32 *)&row->flags, ~(__u32)CT_DSR);
 	if (row ? !(row->flags & CT_DSR) : !dsr_may(flow, packet, family) || dsr_is_late(packet, family))

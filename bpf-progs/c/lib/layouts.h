@@ -172,25 +172,23 @@ struct policy_stats_row {
 	__u64 bytes;
 };
 
-struct ct4_key {
-	__be32 daddr;
-	__be32 saddr;
-	__be16 dport;
-	__be16 sport;
-	__u8 protocol;
-	__u8 flags;
-} __attribute__((packed));
+typedef __u8 ipv6_bytes[16];
 
-struct ct6_key {
-	__u8 daddr[16];
-	__u8 saddr[16];
-	__be16 dport;
-	__be16 sport;
-	__u8 protocol;
-	__u8 flags;
-} __attribute__((packed));
+/* Ends and protocol of a connection or of a packet. */
+#define TUPLE_KEY(name, address)                                                                   \
+	struct name {                                                                              \
+		address daddr;                                                                     \
+		address saddr;                                                                     \
+		__be16 dport;                                                                      \
+		__be16 sport;                                                                      \
+		__u8 protocol;                                                                     \
+		__u8 flags;                                                                        \
+	} __attribute__((packed))
 
-/* Flags of a connection tracking key. */
+TUPLE_KEY(ct4_key, __be32);
+TUPLE_KEY(ct6_key, ipv6_bytes);
+
+/* Flags of such a key. */
 #define TUPLE_OUT 0
 #define TUPLE_IN 1
 #define TUPLE_SERVICE 4
@@ -226,24 +224,10 @@ enum ct_flags {
 	CT_ANSWERS = 32768,
 };
 
-/* A packet as address translation sees it, unlike a connection with its ends in their own places. */
-struct nat4_key {
-	__be32 daddr;
-	__be32 saddr;
-	__be16 dport;
-	__be16 sport;
-	__u8 protocol;
-	__u8 flags; /* TUPLE_OUT: the source is translated; TUPLE_IN: the destination */
-} __attribute__((packed));
-
-struct nat6_key {
-	__u8 daddr[16];
-	__u8 saddr[16];
-	__be16 dport;
-	__be16 sport;
-	__u8 protocol;
-	__u8 flags;
-} __attribute__((packed));
+/* A packet as address translation sees it, unlike a connection with its ends in their own places. Of TUPLE_OUT the
+ * source is translated, of TUPLE_IN the destination. */
+TUPLE_KEY(nat4_key, __be32);
+TUPLE_KEY(nat6_key, ipv6_bytes);
 
 /* What the end becomes. */
 struct nat4_row {

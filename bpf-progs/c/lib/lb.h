@@ -59,26 +59,27 @@ subprogram int lb_record(const struct packet *packet, __u32 backend, int family)
 }
 
 /* Chooses a backend for a connection, its first or another one. */
-subprogram int lb_choose_ipv4(const struct packet *packet, union lb_key *key, struct lb_row *service,
-			      struct backend *backend)
+always_inline int lb_choose_family(const struct packet *packet, union lb_key *key, struct lb_row *service,
+				   struct backend *backend, int family)
 {
 	struct client client = {};
 
 	if (!packet || !key || !service || !backend)
 		return LB_DROP(DROP_INVALID_PACKET);
 	client.id = packet->saddr;
-	return backend_choose(key, service, &client, connection_hash(packet), backend, FAMILY_IPV4);
+	return backend_choose(key, service, &client, connection_hash(packet), backend, family);
+}
+
+subprogram int lb_choose_ipv4(const struct packet *packet, union lb_key *key, struct lb_row *service,
+			      struct backend *backend)
+{
+	return lb_choose_family(packet, key, service, backend, FAMILY_IPV4);
 }
 
 subprogram int lb_choose_ipv6(const struct packet *packet, union lb_key *key, struct lb_row *service,
 			      struct backend *backend)
 {
-	struct client client = {};
-
-	if (!packet || !key || !service || !backend)
-		return LB_DROP(DROP_INVALID_PACKET);
-	client.id = packet->saddr;
-	return backend_choose(key, service, &client, connection_hash(packet), backend, FAMILY_IPV6);
+	return lb_choose_family(packet, key, service, backend, FAMILY_IPV6);
 }
 
 /* Notes that a client keeps using its backend. */
@@ -102,15 +103,9 @@ always_inline int lb_backend(const struct packet *packet, union lb_key *key, str
 			     struct backend *backend, int family)
 {
 	bool tcp = packet->protocol == IPPROTO_TCP;
-	const struct ct_ends ends = ct_ends_of(packet);
-	union ct_key ct_key __attribute__((aligned(8)));
-	struct ct_row *row;
+	struct ct_row *row = ct_find_both(packet, family, TUPLE_SERVICE);
 	int code;
 
-	ct_key_make(&ct_key, &ends, family, TUPLE_SERVICE, false);
-	row = ct_find(&ct_key, packet, family, tcp);
-	if (unlikely(!row))
-		row = ct_find_old(&ct_key, packet, family, tcp);
 	if (likely(row && backend_read(backend, service->rev_nat, *ct_backend(row), family) &&
 		   (packet->tcp_flags & TCP_SYN ? backend_takes(backend, service)
 						: backend_keeps(backend, packet->protocol)))) {
@@ -177,7 +172,6 @@ always_inline int lb_forward_family(struct __sk_buff *skb, struct packet *packet
 	union lb_key key __attribute__((aligned(8)));
 	struct backend backend;
 	struct lb_row service;
-	struct nat to = {};
 	int code;
 
 	service_key(&key, &packet->daddr, packet->dport, packet->protocol, family);
@@ -190,9 +184,7 @@ always_inline int lb_forward_family(struct __sk_buff *skb, struct packet *packet
 	code = lb_backend(packet, &key, &service, &backend, family);
 	if (code < 0)
 		return code;
-	to.address = backend.address;
-	to.port = backend.port;
-	code = nat(skb, packet, &to, family);
+	code = lb_send(skb, packet, &backend, family);
 	if (code < 0)
 		return code;
 	return unlikely(address_equal(&packet->daddr, &packet->saddr, family)) ? LB_LOOPBACK : LB_TRANSLATED;

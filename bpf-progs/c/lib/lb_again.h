@@ -30,7 +30,6 @@ always_inline int lb_again_family(struct __sk_buff *skb, struct packet *packet, 
 	union ct_key key __attribute__((aligned(8)));
 	struct backend backend;
 	struct ct_row *row;
-	struct nat to = {};
 	int code;
 
 	ct_key_make(&key, &ends, family, TUPLE_SERVICE, false);
@@ -38,11 +37,9 @@ always_inline int lb_again_family(struct __sk_buff *skb, struct packet *packet, 
 	if (!row || !lb_is_noted(row) || !backend_read(&backend, row->rev_nat_index, *ct_backend(row), family) ||
 	    !backend_keeps(&backend, packet->protocol))
 		return LB_NONE;
-	to.address = backend.address;
-	to.port = backend.port;
 	packet->rev_nat = row->rev_nat_index;
 	packet->again = packet->forth = true;
-	code = nat(skb, packet, &to, family);
+	code = lb_send(skb, packet, &backend, family);
 	return code < 0 ? code : LB_TRANSLATED;
 }
 

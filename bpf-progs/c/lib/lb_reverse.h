@@ -22,6 +22,16 @@ always_inline __u32 *ct_backend(struct ct_row *row)
 	return (__u32 *)(row->nat_addr + 8);
 }
 
+/* Has a packet go to a backend. */
+always_inline int lb_send(struct __sk_buff *skb, struct packet *packet, const struct backend *backend, int family)
+{
+	struct nat to = {};
+
+	to.address = backend->address;
+	to.port = backend->port;
+	return nat(skb, packet, &to, family);
+}
+
 /* The address and port of a service. */
 always_inline bool reverse_find(__be16 rev_nat, struct nat *nat, int family)
 {
@@ -47,7 +57,6 @@ always_inline bool reverse_find(__be16 rev_nat, struct nat *nat, int family)
  * has sent to. */
 always_inline int lb_end_family(const struct packet *answer, __be16 client_port, int family)
 {
-	union ct_key key __attribute__((aligned(8)));
 	struct nat service = {};
 	struct ct_ends ends;
 	struct ct_row *row;
@@ -61,8 +70,7 @@ always_inline int lb_end_family(const struct packet *answer, __be16 client_port,
 		.dport = service.port,
 		.protocol = answer->protocol,
 	};
-	ct_key_make(&key, &ends, family, TUPLE_SERVICE, false);
-	row = ct_lookup_both(&key, family, answer->protocol == IPPROTO_TCP);
+	row = ct_between(&ends, family, TUPLE_SERVICE, false);
 	return row ? ct_end(row, false, answer->tcp_flags, CT_LIFETIME_TCP, clock_seconds()) : 0;
 }
 
@@ -78,10 +86,8 @@ subprogram int lb_end(const struct packet *answer, __be16 client_port, int famil
 always_inline struct ct_row *reverse_entry(const struct packet *packet, const struct packet *inner, int family)
 {
 	const struct ct_ends ends = ct_ends_of(packet->icmp_error ? inner : packet);
-	union ct_key key __attribute__((aligned(8)));
 
-	ct_key_make(&key, &ends, family, TUPLE_IN, !packet->icmp_error);
-	return ct_lookup_both(&key, family, ends.protocol == IPPROTO_TCP);
+	return ct_between(&ends, family, TUPLE_IN, !packet->icmp_error);
 }
 
 /* What the client of a backend behind this node has asked another node. */
@@ -169,7 +175,6 @@ always_inline int lb_to_endpoint(struct __sk_buff *skb, struct packet *packet, i
 /* An endpoint complains about a reply of a service: its backend is told. */
 always_inline int lb_error_family(struct __sk_buff *skb, struct packet *packet, int family)
 {
-	union ct_key key __attribute__((aligned(8)));
 	struct backend backend;
 	struct packet inner = {};
 	struct nat nat_to = {};
@@ -181,8 +186,7 @@ always_inline int lb_error_family(struct __sk_buff *skb, struct packet *packet, 
 	    !address_equal(&inner.saddr, &packet->daddr, family) || !has_ports(inner.protocol))
 		return LB_NONE;
 	ends = ct_ends_of(&inner);
-	ct_key_make(&key, &ends, family, TUPLE_SERVICE, true);
-	row = ct_lookup_both(&key, family, ends.protocol == IPPROTO_TCP);
+	row = ct_between(&ends, family, TUPLE_SERVICE, true);
 	/* Its own answers to itself need no complaints. */
 	if (!row || !backend_read(&backend, row->rev_nat_index, *ct_backend(row), family) ||
 	    address_equal(&backend.address, &packet->saddr, family))
@@ -222,7 +226,6 @@ subprogram int lb_error_ipv6(struct __sk_buff *skb, struct packet *packet)
 always_inline int lb_answer_family(struct __sk_buff *skb, struct packet *packet, int family)
 {
 	struct nat service = {}, self = {.address = packet->saddr};
-	union ct_key key __attribute__((aligned(8)));
 	struct packet inner = {};
 	struct ct_ends ends = ct_ends_of(packet);
 	bool error = packet->icmp_error;
@@ -236,8 +239,7 @@ always_inline int lb_answer_family(struct __sk_buff *skb, struct packet *packet,
 			return LB_NONE;
 		ends = ct_ends_of(&inner);
 	}
-	ct_key_make(&key, &ends, family, TUPLE_IN, !error);
-	row = ct_lookup_both(&key, family, ends.protocol == IPPROTO_TCP);
+	row = ct_between(&ends, family, TUPLE_IN, !error);
 	if (!row || !(row->flags & CT_LOOPBACK) || !reverse_find(row->rev_nat_index, &service, family))
 		return LB_NONE;
 	if (!error)

@@ -37,22 +37,14 @@ always_inline bool is_excluded(const union address *to, int family)
 /* The service by which an endpoint asked whom a packet is for; 0 if by none. */
 subprogram int asked_service(const struct packet *packet, int family)
 {
-	union ct_key key __attribute__((aligned(8)));
 	struct ct_ends ends;
 	struct ct_row *row;
-	bool tcp;
 
 	if (!packet)
 		return 0;
 	ends = ct_ends_of(packet);
-	tcp = packet->protocol == IPPROTO_TCP;
-	if (family == FAMILY_IPV4) {
-		ct_key_make(&key, &ends, FAMILY_IPV4, TUPLE_OUT, false);
-		row = ct_lookup_both(&key, FAMILY_IPV4, tcp);
-	} else {
-		ct_key_make(&key, &ends, FAMILY_IPV6, TUPLE_OUT, false);
-		row = ct_lookup_both(&key, FAMILY_IPV6, tcp);
-	}
+	row = family == FAMILY_IPV4 ? ct_between(&ends, FAMILY_IPV4, TUPLE_OUT, false)
+				    : ct_between(&ends, FAMILY_IPV6, TUPLE_OUT, false);
 	return row ? row->rev_nat_index : 0;
 }
 
@@ -63,7 +55,7 @@ always_inline int masquerade_family(struct __sk_buff *skb, struct packet *packet
 {
 	enum snat_age known;
 	struct nat to = {};
-	int port;
+	int code;
 
 	known = snat_find(packet, &to, family);
 	if (unlikely(known == SNAT_UNKNOWN || packet->tcp_flags & TCP_SYN)) {
@@ -75,14 +67,12 @@ always_inline int masquerade_family(struct __sk_buff *skb, struct packet *packet
 			return MASQUERADE_DROP(DROP_NAT_UNSUPPORTED);
 	}
 	if (unlikely(known != SNAT_FRESH || !snat_is_steady(packet))) {
-		port = snat_claim(skb, packet, own, 0, family);
-		if (port < 0)
-			return port;
-		snat_tell(packet, own, port, asked_service(packet, family), family);
-		to.address = *own;
-		to.port = port;
+		code = snat_source(skb, packet, own, 0, &to, family);
+		if (code < 0)
+			return code;
+		snat_tell(packet, own, to.port, asked_service(packet, family), family);
 	}
-	return snat_apply(skb, packet, &to, family);
+	return snat_apply(skb, packet, &to, true, family);
 }
 
 subprogram int masquerade_ipv4(struct __sk_buff *skb, struct packet *packet, const union address *own)
@@ -103,24 +93,17 @@ subprogram int masquerade_ipv6(struct __sk_buff *skb, struct packet *packet, con
  * only keeps the port. */
 subprogram int host_track(const struct flow *flow, struct packet *packet)
 {
-	union ct_key key __attribute__((aligned(8)));
 	struct ct_ends ends;
 	struct ct_row *row;
-	bool tcp;
 
 	if (!flow || !packet)
 		return MASQUERADE_DROP(DROP_INVALID_PACKET);
-	tcp = packet->protocol == IPPROTO_TCP;
 	ends = ct_ends_of(packet);
-	if (flow->family == FAMILY_IPV4) {
-		ct_key_make(&key, &ends, FAMILY_IPV4, TUPLE_OUT, flow->direction == INGRESS);
-		row = ct_unless_former(ct_lookup_both(&key, FAMILY_IPV4, tcp), packet);
-	} else {
-		ct_key_make(&key, &ends, FAMILY_IPV6, TUPLE_OUT, flow->direction == INGRESS);
-		row = ct_unless_former(ct_lookup_both(&key, FAMILY_IPV6, tcp), packet);
-	}
+	row = flow->family == FAMILY_IPV4 ? ct_between(&ends, FAMILY_IPV4, TUPLE_OUT, flow->direction == INGRESS)
+					  : ct_between(&ends, FAMILY_IPV6, TUPLE_OUT, flow->direction == INGRESS);
+	row = ct_unless_former(row, packet);
 	if (row)
-		return ct_touch(row, packet, flow->direction == EGRESS, tcp);
+		return ct_touch(row, packet, flow->direction == EGRESS, packet->protocol == IPPROTO_TCP);
 	if (flow->direction != EGRESS || packet->tcp_flags & (TCP_FIN | TCP_RST))
 		return 0;
 	if (!packet_opens(packet))
@@ -140,13 +123,11 @@ always_inline int host_out_family(struct __sk_buff *skb, const struct flow *flow
 		code = host_track(flow, packet);
 		if (code < 0)
 			return code;
-		code = snat_claim(skb, packet, own, 1, family);
+		code = snat_source(skb, packet, own, 1, &to, family);
 		if (code < 0)
 			return code;
-		to.address = *own;
-		to.port = code;
 	}
-	return snat_apply(skb, packet, &to, family);
+	return snat_apply(skb, packet, &to, true, family);
 }
 
 subprogram int host_out_ipv4(struct __sk_buff *skb, const struct flow *flow, struct packet *packet,

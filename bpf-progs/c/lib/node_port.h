@@ -15,7 +15,6 @@ always_inline int node_port_family(struct __sk_buff *skb, struct packet *packet,
 	union lb_key key __attribute__((aligned(8)));
 	struct backend backend;
 	struct lb_row service;
-	struct nat to = {};
 	int code;
 
 	service_key(&key, &packet->daddr, packet->dport, packet->protocol, family);
@@ -31,9 +30,7 @@ always_inline int node_port_family(struct __sk_buff *skb, struct packet *packet,
 	code = lb_backend(packet, &key, &service, &backend, family);
 	if (code < 0)
 		return code;
-	to.address = backend.address;
-	to.port = backend.port;
-	code = nat(skb, packet, &to, family);
+	code = lb_send(skb, packet, &backend, family);
 	return code < 0 ? code : LB_TRANSLATED;
 }
 
@@ -64,20 +61,14 @@ always_inline int node_port(struct __sk_buff *skb, struct packet *packet, int fa
 
 always_inline int node_port_enter_family(const struct flow *flow, const struct packet *packet, int family)
 {
-	bool egress = flow->direction == EGRESS, tcp = packet->protocol == IPPROTO_TCP;
-	const struct ct_ends ends = ct_ends_of(packet);
-	union ct_key key __attribute__((aligned(8)));
-	struct ct_row *row;
+	bool egress = flow->direction == EGRESS;
+	struct ct_row *row = ct_find_both(packet, family, egress ? TUPLE_OUT : TUPLE_IN);
 
-	ct_key_make(&key, &ends, family, egress ? TUPLE_OUT : TUPLE_IN, false);
-	row = ct_find(&key, packet, family, tcp);
-	if (unlikely(!row))
-		row = ct_find_old(&key, packet, family, tcp);
 	if (!row)
 		return packet_opens(packet) || packet_resumes(packet) ? ct_create(flow, packet) : CT_ESTABLISHED;
 	if (unlikely(row->rev_nat_index != packet->rev_nat))
 		ct_serve(row, packet);
-	ct_touch(row, packet, egress, tcp);
+	ct_touch(row, packet, egress, packet->protocol == IPPROTO_TCP);
 	return CT_ESTABLISHED;
 }
 
@@ -94,18 +85,14 @@ subprogram int node_port_enter(const struct flow *flow, const struct packet *pac
 
 always_inline bool node_port_answered_family(struct packet *packet, bool egress, int family)
 {
-	bool tcp = packet->protocol == IPPROTO_TCP;
 	const struct ct_ends ends = ct_ends_of(packet);
-	union ct_key key __attribute__((aligned(8)));
-	struct ct_row *row;
+	struct ct_row *row = ct_between(&ends, family, egress ? TUPLE_IN : TUPLE_OUT, true);
 
-	ct_key_make(&key, &ends, family, egress ? TUPLE_IN : TUPLE_OUT, true);
-	row = ct_lookup_both(&key, family, tcp);
 	if (!row || !(row->flags & CT_NODE_PORT))
 		return false;
 	packet->rev_nat = row->rev_nat_index;
 	packet->node_port = true;
-	ct_touch(row, packet, egress, tcp);
+	ct_touch(row, packet, egress, packet->protocol == IPPROTO_TCP);
 	if (unlikely(packet->tcp_flags & (TCP_FIN | TCP_RST)))
 		lb_end(packet, packet->dport, family);
 	return true;

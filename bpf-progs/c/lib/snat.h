@@ -40,6 +40,15 @@ always_inline struct snat_end destination_of(const struct packet *packet)
 	return (struct snat_end){.address = &packet->daddr, .port = packet->dport};
 }
 
+/* The row of a packet as it comes: of TUPLE_OUT what its source becomes, of TUPLE_IN its destination. */
+always_inline union snat_row *snat_of(const struct packet *packet, __u8 tuple, int family)
+{
+	union snat_key key __attribute__((aligned(8)));
+
+	snat_key(&key, source_of(packet), destination_of(packet), packet->protocol, tuple, family);
+	return snat_lookup(&key, family);
+}
+
 /* Whether a packet has what stands in for a port: an echo its identifier. */
 always_inline bool snat_can(const struct packet *packet, int family)
 {
@@ -132,6 +141,8 @@ always_inline bool snat_take(const struct packet *packet, const union address *a
 /* The port that the flow of a packet has on an address already, and that is still its own; else 0. */
 always_inline __be16 snat_keep(const struct packet *packet, const union address *address, __u64 needs_ct, int family)
 {
+	/* A key of its own: where it shares its place on the stack with that of snat_take(), the verifier looks at twice
+	 * as many states. */
 	union snat_key key __attribute__((aligned(8)));
 	union snat_row *known;
 	struct nat to;
@@ -220,6 +231,20 @@ always_inline int snat_claim(struct __sk_buff *skb, const struct packet *packet,
 	return port < 0 ? port : port & ~SNAT_FEW_LEFT;
 }
 
+/* What the source of a packet becomes whose flow has no port yet, or whose port is to be looked at: an address and
+ * a port of it. Returns 0, or a drop. */
+always_inline int snat_source(struct __sk_buff *skb, const struct packet *packet, const union address *address,
+			      __u64 needs_ct, struct nat *to, int family)
+{
+	int port = snat_claim(skb, packet, address, needs_ct, family);
+
+	if (port < 0)
+		return port;
+	to->address = *address;
+	to->port = port;
+	return 0;
+}
+
 /* Notes by which service a flow is, in the row by which its answers come: they are the service's, even if
  * connection tracking knows nothing of it any more. */
 subprogram int snat_note_service(const struct packet *packet, const union address *address, __be16 port,
@@ -261,11 +286,8 @@ enum snat_age {
 /* What the source of a packet becomes, if its flow has a row. */
 always_inline enum snat_age snat_find_family(const struct packet *packet, struct nat *to, int family)
 {
-	union snat_key key __attribute__((aligned(8)));
-	union snat_row *row;
+	const union snat_row *row = snat_of(packet, TUPLE_OUT, family);
 
-	snat_key(&key, source_of(packet), destination_of(packet), packet->protocol, TUPLE_OUT, family);
-	row = snat_lookup(&key, family);
 	if (!row)
 		return SNAT_UNKNOWN;
 	snat_read(row, to, family);
@@ -283,17 +305,18 @@ always_inline enum snat_age snat_find(const struct packet *packet, struct nat *t
 	return family == FAMILY_IPV4 ? snat_find_family(packet, to, FAMILY_IPV4) : snat_find_ipv6(packet, to);
 }
 
-/* Gives a packet another source. */
-always_inline int snat_apply(struct __sk_buff *skb, struct packet *packet, struct nat *to, int family)
+/* Gives a packet another source, or another destination. Returns 0, or a drop. */
+always_inline int snat_apply(struct __sk_buff *skb, struct packet *packet, struct nat *to, bool source, int family)
 {
+	const struct snat_end end = source ? source_of(packet) : destination_of(packet);
 	int code;
 
-	to->source = true;
-	if (to->port == packet->sport && address_equal(&to->address, &packet->saddr, family))
+	to->source = source;
+	if (to->port == end.port && address_equal(&to->address, end.address, family))
 		return 0;
 	code = nat(skb, packet, to, family);
 	if (code >= 0 && !has_ports(packet->protocol))
-		code = nat_identifier(skb, packet, to->port, true);
+		code = nat_identifier(skb, packet, to->port, source);
 	return code;
 }
 
@@ -301,17 +324,15 @@ always_inline int snat_apply(struct __sk_buff *skb, struct packet *packet, struc
 always_inline int snat_out_family(struct __sk_buff *skb, struct packet *packet, const union address *own, int family)
 {
 	struct nat to = {};
-	int port;
+	int code;
 
 	if (snat_find(packet, &to, family) != SNAT_FRESH || !snat_is_steady(packet)) {
-		port = snat_claim(skb, packet, own, 0, family);
-		if (port < 0)
-			return port;
-		snat_tell(packet, own, port, packet->rev_nat, family);
-		to.address = *own;
-		to.port = port;
+		code = snat_source(skb, packet, own, 0, &to, family);
+		if (code < 0)
+			return code;
+		snat_tell(packet, own, to.port, packet->rev_nat, family);
 	}
-	return snat_apply(skb, packet, &to, family);
+	return snat_apply(skb, packet, &to, true, family);
 }
 
 subprogram int snat_out_ipv4(struct __sk_buff *skb, struct packet *packet, const union address *own)
@@ -345,14 +366,11 @@ always_inline void snat_recall(const struct packet *answer, const struct nat *to
 /* Sends an answer to whom the address stood for. */
 always_inline int snat_back_family(struct __sk_buff *skb, struct packet *packet, int family)
 {
-	union snat_key key __attribute__((aligned(8)));
+	union snat_row *row = snat_of(packet, TUPLE_IN, family);
 	__u32 now = clock_seconds();
-	union snat_row *row;
 	struct nat to = {};
 	int code, due = 0;
 
-	snat_key(&key, source_of(packet), destination_of(packet), packet->protocol, TUPLE_IN, family);
-	row = snat_lookup(&key, family);
 	if (!row)
 		return SNAT_NONE;
 	snat_read(row, &to, family);
@@ -362,11 +380,7 @@ always_inline int snat_back_family(struct __sk_buff *skb, struct packet *packet,
 		snat_recall(packet, &to, row->v4.needs_ct, family);
 		row->v4.checked = snat_is_steady(packet) ? now : 0;
 	}
-	if (to.port == packet->dport && address_equal(&to.address, &packet->daddr, family))
-		return SNAT_DONE | due;
-	code = nat(skb, packet, &to, family);
-	if (code >= 0 && !has_ports(packet->protocol))
-		code = nat_identifier(skb, packet, to.port, false);
+	code = snat_apply(skb, packet, &to, false, family);
 	return code < 0 ? code : SNAT_DONE | due;
 }
 

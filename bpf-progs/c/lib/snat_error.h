@@ -5,22 +5,29 @@
 #include "inner.h"
 #include "snat.h"
 
+/* Reads what became of an end of the packet inside an error: its row is that of the packets that come back. */
+always_inline bool snat_find_inner(const struct packet *inner, struct nat *to, __u8 tuple, int family)
+{
+	union snat_key key __attribute__((aligned(8)));
+	const union snat_row *row;
+
+	snat_key(&key, destination_of(inner), source_of(inner), inner->protocol, tuple, family);
+	row = snat_lookup(&key, family);
+	if (!row)
+		return false;
+	snat_read(row, to, family);
+	return true;
+}
+
 /* Somebody here complains about an answer: out there it was sent to the address that stood for him. */
 always_inline int snat_error_family(struct __sk_buff *skb, struct packet *packet, int family)
 {
-	union snat_key key __attribute__((aligned(8)));
 	struct packet inner = {};
-	union snat_row *row;
 	struct nat to = {};
 	int code;
 
-	if (inner_read(skb, packet, &inner, family))
+	if (inner_read(skb, packet, &inner, family) || !snat_find_inner(&inner, &to, TUPLE_OUT, family))
 		return SNAT_NONE;
-	snat_key(&key, destination_of(&inner), source_of(&inner), inner.protocol, TUPLE_OUT, family);
-	row = snat_lookup(&key, family);
-	if (!row)
-		return SNAT_NONE;
-	snat_read(row, &to, family);
 	code = nat_inner(skb, packet, &to, family);
 	/* A router on the way, the node itself, keeps its own address. */
 	if (code < 0 || !address_equal(&inner.daddr, &packet->saddr, family))
@@ -33,19 +40,13 @@ always_inline int snat_error_family(struct __sk_buff *skb, struct packet *packet
 /* Somebody out there complains about what the address sent: the one for whom it stood is told. */
 always_inline int snat_error_back_family(struct __sk_buff *skb, struct packet *packet, int family)
 {
-	union snat_key key __attribute__((aligned(8)));
 	struct packet inner = {};
-	union snat_row *row;
 	struct nat to = {};
 	int code;
 
-	if (inner_read(skb, packet, &inner, family) || !address_equal(&inner.saddr, &packet->daddr, family))
+	if (inner_read(skb, packet, &inner, family) || !address_equal(&inner.saddr, &packet->daddr, family) ||
+	    !snat_find_inner(&inner, &to, TUPLE_IN, family))
 		return SNAT_NONE;
-	snat_key(&key, destination_of(&inner), source_of(&inner), inner.protocol, TUPLE_IN, family);
-	row = snat_lookup(&key, family);
-	if (!row)
-		return SNAT_NONE;
-	snat_read(row, &to, family);
 	to.source = true;
 	code = nat_inner(skb, packet, &to, family);
 	to.source = false;

@@ -1,70 +1,41 @@
 //! `cilium_ct4_global`, `cilium_ct_any4_global` and their IPv6 twins: connection tracking.
 
-use super::Be16;
+use super::{Be16, families::families};
 use std::mem::{offset_of, size_of};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Key of the IPv4 maps. As in Cilium the addresses are stored reversed: `daddr` holds the address
-/// of the side that opened the connection, while `dport` is the port it connected to.
-#[repr(C)]
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    FromBytes,
-    IntoBytes,
-    Immutable,
-    KnownLayout,
-)]
-pub struct Ct4Key {
-    /// Address that opened the connection.
-    pub daddr: [u8; 4],
-    /// Address that was connected to.
-    pub saddr: [u8; 4],
-    /// Port that was connected to; 0 for an ICMP echo.
-    pub dport: Be16,
-    /// Port of the opener; the identifier of an ICMP echo.
-    pub sport: Be16,
-    /// IP protocol.
-    pub protocol: u8,
-    /// A set of [`TupleFlags`].
-    pub flags: u8,
-}
-
-/// Key of the IPv6 maps; see [`Ct4Key`].
-#[repr(C)]
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    FromBytes,
-    IntoBytes,
-    Immutable,
-    KnownLayout,
-)]
-pub struct Ct6Key {
-    /// Address that opened the connection.
-    pub daddr: [u8; 16],
-    /// Address that was connected to.
-    pub saddr: [u8; 16],
-    /// Port that was connected to; 0 for an ICMP echo.
-    pub dport: Be16,
-    /// Port of the opener; the identifier of an ICMP echo.
-    pub sport: Be16,
-    /// IP protocol.
-    pub protocol: u8,
-    /// A set of [`TupleFlags`].
-    pub flags: u8,
+families! {
+    /// Key of the maps of a family. As in Cilium the addresses are stored reversed: `daddr` holds the address
+    /// of the side that opened the connection, while `dport` is the port it connected to.
+    #[repr(C)]
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        Default,
+        PartialEq,
+        Eq,
+        PartialOrd,
+        Ord,
+        FromBytes,
+        IntoBytes,
+        Immutable,
+        KnownLayout,
+    )]
+    pub struct CtKey {
+        /// Address that opened the connection.
+        pub daddr: Address,
+        /// Address that was connected to.
+        pub saddr: Address,
+        /// Port that was connected to; 0 for an ICMP echo.
+        pub dport: Be16,
+        /// Port of the opener; the identifier of an ICMP echo.
+        pub sport: Be16,
+        /// IP protocol.
+        pub protocol: u8,
+        /// A set of [`TupleFlags`].
+        pub flags: u8,
+    }
 }
 
 /// Bits of a connection tracking key's flags.
@@ -143,12 +114,12 @@ impl CtFlags {
 }
 
 const _: () = {
-    assert!(size_of::<Ct4Key>() == 14);
-    assert!(offset_of!(Ct4Key, dport) == 8);
-    assert!(offset_of!(Ct4Key, flags) == 13);
-    assert!(size_of::<Ct6Key>() == 38);
-    assert!(offset_of!(Ct6Key, dport) == 32);
-    assert!(offset_of!(Ct6Key, flags) == 37);
+    assert!(size_of::<v4::CtKey>() == 14);
+    assert!(offset_of!(v4::CtKey, dport) == 8);
+    assert!(offset_of!(v4::CtKey, flags) == 13);
+    assert!(size_of::<v6::CtKey>() == 38);
+    assert!(offset_of!(v6::CtKey, dport) == 32);
+    assert!(offset_of!(v6::CtKey, flags) == 37);
     assert!(size_of::<CtRow>() == 56);
     assert!(offset_of!(CtRow, lifetime) == 32);
     assert!(offset_of!(CtRow, rev_nat_index) == 38);

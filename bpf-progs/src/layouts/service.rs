@@ -1,80 +1,51 @@
 //! `cilium_lb4_services_v2` and `cilium_lb6_services_v2`: services and the slots of their backends,
 //! and `volvox_lb`.
 
-use super::Be16;
+use super::{Be16, families::families};
 use std::mem::{offset_of, size_of};
 use std::net::{IpAddr, SocketAddr};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Key of the IPv4 map. Slot 0 is the service itself, the slots behind it its backends.
-#[repr(C)]
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    FromBytes,
-    IntoBytes,
-    Immutable,
-    KnownLayout,
-)]
-pub struct Lb4Key {
-    /// Address that clients use.
-    pub address: [u8; 4],
-    /// Port that clients use; 0 stands for every port that has no row of its own.
-    pub port: Be16,
-    /// 0 for the service, from 1 on its backends.
-    pub slot: u16,
-    /// IP protocol; 0 together with port 0.
-    pub protocol: u8,
-    /// A number of [`LbScope`].
-    pub scope: u8,
-    /// Zero.
-    pub pad: [u8; 2],
-}
-
-/// Key of the IPv6 map; see [`Lb4Key`].
-#[repr(C)]
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    FromBytes,
-    IntoBytes,
-    Immutable,
-    KnownLayout,
-)]
-pub struct Lb6Key {
-    /// Address that clients use.
-    pub address: [u8; 16],
-    /// Port that clients use; 0 stands for every port that has no row of its own.
-    pub port: Be16,
-    /// 0 for the service, from 1 on its backends.
-    pub slot: u16,
-    /// IP protocol; 0 together with port 0.
-    pub protocol: u8,
-    /// A number of [`LbScope`].
-    pub scope: u8,
-    /// Zero.
-    pub pad: [u8; 2],
+families! {
+    /// Key of a family's map. Slot 0 is the service itself, the slots behind it its backends.
+    #[repr(C)]
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        Default,
+        PartialEq,
+        Eq,
+        PartialOrd,
+        Ord,
+        FromBytes,
+        IntoBytes,
+        Immutable,
+        KnownLayout,
+    )]
+    pub struct SlotKey {
+        /// Address that clients use.
+        pub address: Address,
+        /// Port that clients use; 0 stands for every port that has no row of its own.
+        pub port: Be16,
+        /// 0 for the service, from 1 on its backends.
+        pub slot: u16,
+        /// IP protocol; 0 together with port 0.
+        pub protocol: u8,
+        /// A number of [`LbScope`].
+        pub scope: u8,
+        /// Zero.
+        pub pad: [u8; 2],
+    }
 }
 
 /// The key of a service in the map of its family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LbKey {
     /// In `cilium_lb4_services_v2`.
-    V4(Lb4Key),
+    V4(v4::SlotKey),
     /// In `cilium_lb6_services_v2`.
-    V6(Lb6Key),
+    V6(v6::SlotKey),
 }
 
 impl LbKey {
@@ -84,11 +55,11 @@ impl LbKey {
         match frontend.ip() {
             IpAddr::V4(v4) => {
                 let address = v4.octets();
-                Self::V4(Lb4Key { address, port, protocol, scope, ..Lb4Key::default() })
+                Self::V4(v4::SlotKey { address, port, protocol, scope, ..v4::SlotKey::default() })
             }
             IpAddr::V6(v6) => {
                 let address = v6.octets();
-                Self::V6(Lb6Key { address, port, protocol, scope, ..Lb6Key::default() })
+                Self::V6(v6::SlotKey { address, port, protocol, scope, ..v6::SlotKey::default() })
             }
         }
     }
@@ -102,8 +73,8 @@ impl LbKey {
     #[must_use]
     pub fn slot(self, slot: u16) -> Self {
         match self {
-            Self::V4(key) => Self::V4(Lb4Key { slot, ..key }),
-            Self::V6(key) => Self::V6(Lb6Key { slot, ..key }),
+            Self::V4(key) => Self::V4(v4::SlotKey { slot, ..key }),
+            Self::V6(key) => Self::V6(v6::SlotKey { slot, ..key }),
         }
     }
 
@@ -245,12 +216,12 @@ pub struct LbNumbersRow {
 }
 
 const _: () = {
-    assert!(size_of::<Lb4Key>() == 12);
-    assert!(offset_of!(Lb4Key, slot) == 6);
-    assert!(offset_of!(Lb4Key, scope) == 9);
-    assert!(size_of::<Lb6Key>() == 24);
-    assert!(offset_of!(Lb6Key, slot) == 18);
-    assert!(offset_of!(Lb6Key, scope) == 21);
+    assert!(size_of::<v4::SlotKey>() == 12);
+    assert!(offset_of!(v4::SlotKey, slot) == 6);
+    assert!(offset_of!(v4::SlotKey, scope) == 9);
+    assert!(size_of::<v6::SlotKey>() == 24);
+    assert!(offset_of!(v6::SlotKey, slot) == 18);
+    assert!(offset_of!(v6::SlotKey, scope) == 21);
     assert!(size_of::<LbRow>() == 12);
     assert!(offset_of!(LbRow, rev_nat) == 6);
     assert!(offset_of!(LbRow, flags2) == 9);

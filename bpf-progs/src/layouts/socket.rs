@@ -1,7 +1,7 @@
 //! What sockets asked for, by the backend that they were given: `volvox_sockets` by socket, and, of
 //! what finds no room there, `cilium_lb4_reverse_sk` by socket and backend, and its IPv6 twin.
 
-use super::{Be16, FAMILY_IPV4, FAMILY_IPV6};
+use super::{Be16, FAMILY_IPV4, FAMILY_IPV6, families::families};
 use std::mem::{offset_of, size_of};
 use std::net::{IpAddr, SocketAddr};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -60,86 +60,47 @@ pub struct SocketSet {
     pub notes: [SocketNote; SOCKET_NOTES],
 }
 
-/// Key of `cilium_lb4_reverse_sk`: a socket and the backend that it was connected to.
-#[repr(C)]
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    FromBytes,
-    IntoBytes,
-    Immutable,
-    KnownLayout,
-)]
-pub struct ReverseSk4Key {
-    /// The kernel's number of the socket.
-    pub cookie: u64,
-    /// Address of the backend.
-    pub address: [u8; 4],
-    /// Port of the backend.
-    pub port: Be16,
-    /// Zero.
-    pub pad: u16,
-}
+families! {
+    /// Key of `cilium_lb4_reverse_sk` or `cilium_lb6_reverse_sk`: a socket and the backend that it was connected to.
+    #[repr(C)]
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        Default,
+        PartialEq,
+        Eq,
+        PartialOrd,
+        Ord,
+        FromBytes,
+        IntoBytes,
+        Immutable,
+        KnownLayout,
+    )]
+    pub struct ReverseSkKey {
+        /// The kernel's number of the socket.
+        pub cookie: u64,
+        /// Address of the backend.
+        pub address: Address,
+        /// Port of the backend.
+        pub port: Be16,
+        /// Zero.
+        pub pad: Pad,
+    }
 
-/// Key of `cilium_lb6_reverse_sk`; see [`ReverseSk4Key`].
-#[repr(C)]
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    FromBytes,
-    IntoBytes,
-    Immutable,
-    KnownLayout,
-)]
-pub struct ReverseSk6Key {
-    /// The kernel's number of the socket.
-    pub cookie: u64,
-    /// Address of the backend.
-    pub address: [u8; 16],
-    /// Port of the backend.
-    pub port: Be16,
-    /// Zero.
-    pub pad: [u8; 6],
-}
-
-/// Value of `cilium_lb4_reverse_sk`: what the socket asked for.
-#[repr(C)]
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
-)]
-pub struct ReverseSk4Row {
-    /// Address of the service.
-    pub address: [u8; 4],
-    /// Port of the service.
-    pub port: Be16,
-    /// Service id.
-    pub rev_nat: Be16,
-}
-
-/// Value of `cilium_lb6_reverse_sk`; see [`ReverseSk4Row`].
-#[repr(C)]
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
-)]
-pub struct ReverseSk6Row {
-    /// Address of the service.
-    pub address: [u8; 16],
-    /// Port of the service.
-    pub port: Be16,
-    /// Service id.
-    pub rev_nat: Be16,
+    /// Value of the same map: what the socket asked for.
+    #[repr(C)]
+    #[derive(
+        Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+    )]
+    pub struct ReverseSkRow {
+        /// Address of the service.
+        pub address: Address,
+        /// Port of the service.
+        pub port: Be16,
+        /// Service id.
+        pub rev_nat: Be16,
+    }
 }
 
 const _: () = {
@@ -147,10 +108,10 @@ const _: () = {
     assert!(offset_of!(SocketNote, backend_port) == 32);
     assert!(size_of::<SocketSet>() == 384);
     assert!(offset_of!(SocketSet, notes) == 64);
-    assert!(size_of::<ReverseSk4Key>() == 16);
-    assert!(offset_of!(ReverseSk4Key, port) == 12);
-    assert!(size_of::<ReverseSk6Key>() == 32);
-    assert!(offset_of!(ReverseSk6Key, port) == 24);
-    assert!(size_of::<ReverseSk4Row>() == 8);
-    assert!(size_of::<ReverseSk6Row>() == 20);
+    assert!(size_of::<v4::ReverseSkKey>() == 16);
+    assert!(offset_of!(v4::ReverseSkKey, port) == 12);
+    assert!(size_of::<v6::ReverseSkKey>() == 32);
+    assert!(offset_of!(v6::ReverseSkKey, port) == 24);
+    assert!(size_of::<v4::ReverseSkRow>() == 8);
+    assert!(size_of::<v6::ReverseSkRow>() == 20);
 };

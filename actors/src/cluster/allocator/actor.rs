@@ -196,8 +196,9 @@ impl Allocator {
             Ok(candidate) => {
                 attempt.step.asked();
                 self.state.claiming.insert(Arc::clone(labels));
-                if self.backend.claim(cx, labels, candidate) == Claim::Had {
-                    self.claimed(cx, Arc::clone(labels), candidate.id, Ok(true));
+                let id = candidate.id;
+                if self.backend.claim(cx, candidate) == Claim::Had {
+                    self.claimed(cx, Arc::clone(labels), id, Ok(true));
                 }
             }
             Err(Disputed(id)) => self.dispute(cx, labels, id),

@@ -2,12 +2,15 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use super::{Allocator, Directory, Entry};
+use super::{Allocator, AllocatorAnswer, Directory, Entry};
 use crate::{
     cluster::dice::Dice,
     host::Cx,
     model::{ClusterId, IdentityId, Labels},
 };
+
+/// What is waited for until all identities were told.
+pub(super) const LIST_WHY: &str = "the identities that the cluster has";
 
 /// Numbers that are drawn before the first free one is taken.
 const DRAWS_MAX: usize = 64;
@@ -32,8 +35,9 @@ pub(super) struct Wish {
 pub(super) struct Disputed(pub(super) IdentityId);
 
 /// A number for a set of labels, to be tried next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Candidate {
+    pub(crate) labels: Arc<Labels>,
     pub(crate) id: IdentityId,
     pub(crate) standing: Standing,
 }
@@ -87,6 +91,11 @@ pub struct ClaimError {
     pub pause: Duration,
 }
 
+impl ClaimError {
+    /// The pause where nothing speaks for another one.
+    pub(super) const PAUSE: Duration = Duration::from_secs(2);
+}
+
 /// Where the cluster keeps its identities.
 pub(crate) trait AllocatorBackend {
     /// Its name, for who waits for it.
@@ -105,12 +114,7 @@ pub(crate) trait AllocatorBackend {
     fn dice(&mut self, labels: &Labels) -> Dice;
 
     /// Begins to claim a number for this node.
-    fn claim(
-        &mut self,
-        cx: &mut Cx<'_, Allocator>,
-        labels: &Arc<Labels>,
-        candidate: Candidate,
-    ) -> Claim;
+    fn claim(&mut self, cx: &mut Cx<'_, Allocator>, candidate: Candidate) -> Claim;
 
     /// Looks who was there first; `AllocatorAnswer::Looked` tells.
     fn look(&mut self, cx: &mut Cx<'_, Allocator>, labels: &Arc<Labels>, id: IdentityId);
@@ -132,7 +136,7 @@ fn draw(cluster: ClusterId, dice: &mut Dice, is_free: impl Fn(IdentityId) -> boo
 impl Candidate {
     /// The number to try next.
     pub(super) fn choose(
-        labels: &Labels,
+        labels: &Arc<Labels>,
         wish: &Wish,
         directory: &Directory,
         backend: &mut dyn AllocatorBackend,
@@ -162,6 +166,16 @@ impl Candidate {
         } else {
             Standing::New
         };
-        Ok(Self { id, standing })
+        Ok(Self { labels: Arc::clone(labels), id, standing })
+    }
+
+    /// What is waited for while it is claimed.
+    pub(super) fn why(&self) -> String {
+        format!("number {} for {}", self.id, self.labels)
+    }
+
+    /// How the claim went.
+    pub(super) fn claimed(self, answer: Result<bool, ClaimError>) -> AllocatorAnswer {
+        AllocatorAnswer::Claimed(self.labels, self.id, answer)
     }
 }

@@ -1,11 +1,11 @@
 //! An index of the cluster's identities: labels by number and numbers by labels.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
-use crate::model::{ClusterId, IdentityId, Labels};
+use crate::{
+    model::{ClusterId, IdentityId, Labels},
+    policy::identity::Numbered,
+};
 
 /// What the cluster says of a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,61 +33,55 @@ impl Entry {
 /// The identities that the cluster knows, by either.
 #[derive(Debug, Default)]
 pub(crate) struct Directory {
-    entries: BTreeMap<IdentityId, Entry>,
-    /// Of several numbers that stand for one set the lowest counts.
-    numbers: BTreeMap<Arc<Labels>, BTreeSet<IdentityId>>,
+    numbered: Numbered,
+    /// Those of them that go soon if nobody says that it uses them.
+    marked: BTreeSet<IdentityId>,
+    /// Further numbers, taken by what cannot be read.
+    unreadable: BTreeSet<IdentityId>,
 }
 
 impl Directory {
-    pub(crate) fn labels(&self, id: IdentityId) -> Option<&Arc<Labels>> {
-        self.entries.get(&id)?.labels()
-    }
-
-    /// A number of these labels that this cluster handed out.
+    /// A number of these labels that this cluster handed out: of several the lowest.
     pub(crate) fn of(&self, labels: &Labels, cluster: ClusterId) -> Option<IdentityId> {
-        self.numbers.get(labels)?.iter().copied().find(|id| cluster.hands_out(*id))
+        self.numbered.all_of(labels).filter(|id| cluster.hands_out(*id)).min()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+        self.numbered.len() + self.unreadable.len()
     }
 
     /// Whether the number stands for nothing.
     pub(crate) fn is_free(&self, id: IdentityId) -> bool {
-        !self.entries.contains_key(&id)
+        self.numbered.labels(id).is_none() && !self.unreadable.contains(&id)
     }
 
     pub(crate) fn is_marked(&self, id: IdentityId) -> bool {
-        matches!(self.entries.get(&id), Some(Entry::Marked(_)))
+        self.marked.contains(&id)
     }
 
     /// Whether the number stands for these labels.
     pub(crate) fn stands(&self, id: IdentityId, labels: &Labels) -> bool {
-        self.labels(id).is_some_and(|found| **found == *labels)
+        self.numbered.stands(id, labels)
     }
 
     /// Whether the number stands for anything but these labels.
     pub(crate) fn is_other(&self, id: IdentityId, labels: &Labels) -> bool {
-        let entry = self.entries.get(&id);
-        entry.is_some_and(|entry| entry.labels().is_none_or(|found| **found != *labels))
+        !self.is_free(id) && !self.stands(id, labels)
     }
 
     /// Notes what a number stands for.
     pub(crate) fn insert(&mut self, id: IdentityId, entry: Entry) {
-        let before = self.entries.remove(&id);
-        if let Some(before) = before.as_ref().and_then(Entry::labels)
-            && let Some(all) = self.numbers.get_mut(before)
-        {
-            all.remove(&id);
-            if all.is_empty() {
-                self.numbers.remove(before);
+        self.numbered.remove(id);
+        self.marked.remove(&id);
+        self.unreadable.remove(&id);
+        match entry {
+            Entry::Gone => {}
+            Entry::Labels(labels) => self.numbered.insert(id, labels),
+            Entry::Marked(labels) => {
+                self.numbered.insert(id, labels);
+                self.marked.insert(id);
             }
-        }
-        if let Some(labels) = entry.labels() {
-            self.numbers.entry(Arc::clone(labels)).or_default().insert(id);
-        }
-        if entry != Entry::Gone {
-            self.entries.insert(id, entry);
+            Entry::Unreadable => drop(self.unreadable.insert(id)),
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     cluster::{
         allocator::{
             Allocator, AllocatorAnswer, AllocatorBackend, Candidate, Claim, ClaimError, Directory,
-            Entry, Found, Standing,
+            Entry, Found, Standing, backend::LIST_WHY,
         },
         dice::Dice,
     },
@@ -30,9 +30,7 @@ use crate::{
 const LIST_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 /// How long the server may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Pause before a claim that failed is tried again.
-const AGAIN_AFTER: Duration = Duration::from_secs(2);
-/// The same where somebody has to do something first.
+/// Pause before a claim that failed is tried again where somebody has to do something first.
 const AGAIN_AFTER_REFUSAL: Duration = Duration::from_secs(15);
 
 /// Identities as objects. Whoever makes the object of a number has the number; nobody removes one
@@ -68,13 +66,7 @@ impl AllocatorBackend for ObjectIdentities {
     }
 
     fn await_list(&self, cx: &mut Cx<'_, Allocator>) {
-        cx.ask(
-            &self.follower,
-            LIST_PATIENCE,
-            "the identities that the cluster has",
-            |reply| reply,
-            AllocatorAnswer::Listed,
-        );
+        cx.ask(&self.follower, LIST_PATIENCE, LIST_WHY, |reply| reply, AllocatorAnswer::Listed);
     }
 
     /// A number that is gone is made again, whatever other numbers there are for its labels.
@@ -90,24 +82,19 @@ impl AllocatorBackend for ObjectIdentities {
         Dice::new(hasher.finish())
     }
 
-    fn claim(
-        &mut self,
-        cx: &mut Cx<'_, Allocator>,
-        labels: &Arc<Labels>,
-        candidate: Candidate,
-    ) -> Claim {
-        let Candidate { id, standing } = candidate;
-        let verb = match standing {
+    fn claim(&mut self, cx: &mut Cx<'_, Allocator>, candidate: Candidate) -> Claim {
+        let id = candidate.id;
+        let verb = match candidate.standing {
             Standing::Known => return Claim::Had,
             Standing::Marked => {
                 Verb::Merge(json!({ "metadata": { "annotations": { HEARTBEAT: null } } }))
             }
             Standing::Used | Standing::Renumbered | Standing::New => {
-                Verb::Create(document(id, labels))
+                Verb::Create(document(id, &candidate.labels))
             }
         };
-        let (why, labels) = (format!("number {id} for {labels}"), Arc::clone(labels));
-        let then = move |answer| AllocatorAnswer::Claimed(labels, id, outcome(answer));
+        let why = candidate.why();
+        let then = move |answer| candidate.claimed(outcome(answer));
         let reply = cx.expect("cluster", PATIENCE, why, then);
         let write = ObjectWrite { resource: self.resource.clone(), key: key(id), verb };
         self.cluster.write(write, reply);
@@ -159,11 +146,11 @@ fn found(
 
 fn failed(error: &ClusterError) -> ClaimError {
     let pause = match error {
-        ClusterError::Busy { after, .. } => AGAIN_AFTER.max(*after),
+        ClusterError::Busy { after, .. } => ClaimError::PAUSE.max(*after),
         ClusterError::Unknown(_) | ClusterError::Refused(_) | ClusterError::Invalid(_) => {
             AGAIN_AFTER_REFUSAL
         }
-        _ => AGAIN_AFTER,
+        _ => ClaimError::PAUSE,
     };
     ClaimError { cause: error.to_string(), pause }
 }

@@ -6,7 +6,7 @@ use crate::{
     cluster::{
         allocator::{
             Allocator, AllocatorAnswer, AllocatorBackend, Candidate, Claim, ClaimError, Directory,
-            Entry, Found, Standing,
+            Entry, Found, Standing, backend::LIST_WHY,
         },
         dice::Dice,
         kvstore::{
@@ -24,8 +24,6 @@ const LIST_PATIENCE: Duration = Duration::from_secs(600);
 const CLAIM_PATIENCE: Duration = Duration::from_secs(60);
 /// How long the store may take for a list.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Pause before a claim that failed is tried again.
-const AGAIN_AFTER: Duration = Duration::from_secs(2);
 
 /// Identities as keys of the store. A claim is one transaction: it finds the number as it was, or,
 /// for one that is new, nobody who uses these labels or is about to. Who uses which is announced
@@ -61,8 +59,7 @@ impl AllocatorBackend for StoredIdentities {
     }
 
     fn await_list(&self, cx: &mut Cx<'_, Allocator>) {
-        let why = "the identities that the cluster has";
-        cx.ask(&self.watcher, LIST_PATIENCE, why, WatcherMsg::Await, AllocatorAnswer::Listed);
+        cx.ask(&self.watcher, LIST_PATIENCE, LIST_WHY, WatcherMsg::Await, AllocatorAnswer::Listed);
     }
 
     /// A number that is gone is not written again where the labels have another one.
@@ -76,14 +73,9 @@ impl AllocatorBackend for StoredIdentities {
         Dice::new(self.dice.number())
     }
 
-    fn claim(
-        &mut self,
-        cx: &mut Cx<'_, Allocator>,
-        labels: &Arc<Labels>,
-        candidate: Candidate,
-    ) -> Claim {
-        let Candidate { id, standing } = candidate;
-        let text = labels.sorted_text();
+    fn claim(&mut self, cx: &mut Cx<'_, Allocator>, candidate: Candidate) -> Claim {
+        let Candidate { id, standing, .. } = candidate;
+        let text = candidate.labels.sorted_text();
         let (number, user) = (format!("{IDENTITIES}{id}"), user_key(&text, self.settings.address));
         let when = match standing {
             Standing::Known | Standing::Marked => {
@@ -107,15 +99,14 @@ impl AllocatorBackend for StoredIdentities {
         };
         let transaction = Transaction { when, puts, deletes: Vec::new() };
         let leased = vec![Pair { key: user, value: id.to_string().into_bytes() }];
-        let (why, labels) = (format!("number {id} for {labels}"), Arc::clone(labels));
+        let why = candidate.why();
         cx.ask(
             &self.session,
             CLAIM_PATIENCE,
             why,
             |reply| SessionMsg::Claim { transaction, leased, reply },
             move |answer| {
-                let answer = settled(answer, "claim", "an identity").map_err(failed);
-                AllocatorAnswer::Claimed(labels, id, answer)
+                candidate.claimed(settled(answer, "claim", "an identity").map_err(failed))
             },
         );
         Claim::UnderWay
@@ -144,7 +135,7 @@ impl AllocatorBackend for StoredIdentities {
 }
 
 fn failed(error: KvError) -> ClaimError {
-    ClaimError { cause: error.to_string(), pause: AGAIN_AFTER }
+    ClaimError { cause: error.to_string(), pause: ClaimError::PAUSE }
 }
 
 /// What a change below `root` says of an identity; what cannot be read is named and left out.

@@ -164,7 +164,7 @@ impl Identities {
             return;
         }
         for id in turned {
-            let labels = self.allocations.tables.cluster_labels(id);
+            let labels = self.allocations.tables.cluster.labels(id);
             match (self.allocations.uses.local(id), labels) {
                 (0, _) => self.tell_allocator(Numbering::Unused(id)),
                 (_, Some(labels)) => {

@@ -65,14 +65,14 @@ impl IdentityAllocations {
         before: Option<IdentityId>,
         draft: Option<&Tables>,
     ) -> Option<IdentityId> {
-        let stands = |&id: &IdentityId| self.tables.stands(id, labels);
+        let stands = |&id: &IdentityId| self.tables.cluster.stands(id, labels);
         // Of several the one that it had, or that endpoints of this node have.
         let rank = |&id: &IdentityId| (self.uses.local(id) > 0, self.uses.of(id) > 0);
-        let most_used = self.tables.all_of(labels).max_by_key(rank);
+        let most_used = self.tables.cluster.all_of(labels).max_by_key(rank);
         let id = before.filter(stands).or(most_used)?;
-        let stays = draft.is_none_or(|draft| draft.stands(id, labels));
+        let stays = draft.is_none_or(|draft| draft.cluster.stands(id, labels));
         let moves = self.uses.of(id) == 0
-            && before.is_some_and(|before| before != id && self.tables.is_free(before));
+            && before.is_some_and(|before| before != id && self.tables.cluster.is_free(before));
         (stays && !moves).then_some(id)
     }
 
@@ -84,7 +84,7 @@ impl IdentityAllocations {
         before: Option<IdentityId>,
         draft: Option<&Tables>,
     ) -> Option<IdentityId> {
-        let before = before.filter(|&id| self.tables.stands(id, labels));
+        let before = before.filter(|&id| self.tables.cluster.stands(id, labels));
         let id = self.settled(labels, before, draft)?;
         let ours = self.uses.of(id) > 0 || before == Some(id);
         (ours && !self.disputed.contains(&id)).then_some(id)
@@ -98,14 +98,14 @@ impl IdentityAllocations {
 
     /// An earlier run mapped addresses of other nodes to it.
     pub(super) fn adopt_known(&mut self, id: IdentityId) {
-        if self.tables.cluster_labels(id).is_some() {
+        if self.tables.cluster.labels(id).is_some() {
             self.uses.adopt(id);
         }
     }
 
     /// Restored endpoints had it.
     pub(super) fn withhold(&mut self, id: IdentityId) {
-        let known = self.tables.cluster_labels(id).is_some();
+        let known = self.tables.cluster.labels(id).is_some();
         if known && !mutated(Mutant::RestoredNotWithheld) {
             self.uses.withhold(id);
         }

@@ -1,9 +1,9 @@
 //! Allocation within one range of identities: it picks free numbers and forgets the longest unused.
 //! Who uses which number is in `uses`.
 
-use std::{collections::BTreeSet, ops::RangeInclusive, sync::Arc};
+use std::{ops::RangeInclusive, sync::Arc};
 
-use super::{IdentityError, numbered::Numbered, uses::Uses};
+use super::{IdentityError, numbered::Numbered, uses::InUse};
 use crate::{
     model::{IdentityId, Labels},
     state_directory::NumberedLabels,
@@ -65,7 +65,7 @@ impl Numbers {
 
     /// Whether the number stands for that set.
     pub(super) fn stands(&self, id: IdentityId, labels: &Labels) -> bool {
-        self.labels(id).is_some_and(|found| **found == *labels)
+        self.numbered.stands(id, labels)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (IdentityId, &Arc<Labels>)> {
@@ -100,22 +100,21 @@ impl Numbers {
         &mut self,
         labels: &Arc<Labels>,
         before: Option<IdentityId>,
-        uses: &Uses,
-        spared: &BTreeSet<IdentityId>,
+        in_use: InUse<'_>,
     ) -> Result<IdentityId, IdentityError> {
         if let Some(before) = before.filter(|&id| self.stands(id, labels)) {
             return Ok(before);
         }
         let before = before.filter(|&id| self.is_free(id));
         if let Some(known) = self.of(labels) {
-            if before.is_none() || uses.of(known) > 0 || spared.contains(&known) {
+            if before.is_none() || in_use.has(known) {
                 return Ok(known);
             }
             self.unbind(known);
         }
         let id = match before.or_else(|| self.fresh()) {
             Some(id) => id,
-            None => self.evict(uses, spared)?,
+            None => self.evict(in_use)?,
         };
         self.bind(id, Arc::clone(labels));
         Ok(id)
@@ -145,22 +144,17 @@ impl Numbers {
     }
 
     /// Forgets the longest unused numbers until at most `kept_max` are remembered.
-    pub(super) fn forget_surplus(
-        &mut self,
-        kept_max: usize,
-        uses: &Uses,
-        spared: &BTreeSet<IdentityId>,
-    ) {
+    pub(super) fn forget_surplus(&mut self, kept_max: usize, in_use: InUse<'_>) {
         if self.numbered.len() <= kept_max {
             return;
         }
-        let surplus = self.unused(uses, spared).count().saturating_sub(kept_max);
-        let unused: Vec<_> = self.unused(uses, spared).take(surplus).collect();
+        let surplus = self.unused(in_use).count().saturating_sub(kept_max);
+        let unused: Vec<_> = self.unused(in_use).take(surplus).collect();
         unused.into_iter().for_each(|id| self.unbind(id));
     }
 
     pub(super) fn to_table(&self) -> Vec<NumberedLabels> {
-        self.iter().map(|(id, labels)| NumberedLabels { id, labels: (**labels).clone() }).collect()
+        self.iter().map(|(id, labels)| row(id, labels)).collect()
     }
 
     fn fresh(&self) -> Option<IdentityId> {
@@ -169,25 +163,17 @@ impl Numbers {
         free.into_iter().find(|id| self.own.contains(id))
     }
 
-    fn evict(
-        &mut self,
-        uses: &Uses,
-        spared: &BTreeSet<IdentityId>,
-    ) -> Result<IdentityId, IdentityError> {
+    fn evict(&mut self, in_use: InUse<'_>) -> Result<IdentityId, IdentityError> {
         let size = (self.own.end().0 - self.own.start().0) as usize + 1;
-        let oldest = self.unused(uses, spared).find(|id| self.own.contains(id));
+        let oldest = self.unused(in_use).find(|id| self.own.contains(id));
         let oldest = oldest.ok_or(IdentityError::Exhausted(size))?;
         self.unbind(oldest);
         Ok(oldest)
     }
 
     /// Numbers that nobody uses, longest unused first.
-    fn unused<'a>(
-        &'a self,
-        uses: &'a Uses,
-        spared: &'a BTreeSet<IdentityId>,
-    ) -> impl Iterator<Item = IdentityId> + 'a {
-        uses.unused().filter(|id| self.labels(*id).is_some() && !spared.contains(id))
+    fn unused<'a>(&'a self, in_use: InUse<'a>) -> impl Iterator<Item = IdentityId> + 'a {
+        in_use.unused().filter(|id| self.labels(*id).is_some())
     }
 
     fn bind(&mut self, id: IdentityId, labels: Arc<Labels>) {
@@ -205,9 +191,16 @@ impl Numbers {
     }
 }
 
+/// How a number and its labels are stored.
+pub(super) fn row(id: IdentityId, labels: &Labels) -> NumberedLabels {
+    NumberedLabels { id, labels: labels.clone() }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::collections::BTreeSet;
+
+    use super::{super::uses::Uses, *};
     use crate::model::Label;
 
     fn app(name: &str) -> Labels {
@@ -231,7 +224,8 @@ mod tests {
 
     fn assign(numbers: &mut Numbers, name: &str, uses: &Uses, spared: &[u32]) -> Option<u32> {
         let spared = spared.iter().copied().map(IdentityId).collect();
-        let assigned = numbers.assign(&Arc::new(app(name)), None, uses, &spared);
+        let in_use = InUse { uses, spared: &spared };
+        let assigned = numbers.assign(&Arc::new(app(name)), None, in_use);
         assigned.ok().map(|id| id.0)
     }
 
@@ -248,7 +242,8 @@ mod tests {
     #[test]
     fn what_is_remembered_is_bounded_but_not_what_is_used() {
         let (mut numbers, uses) = full();
-        numbers.forget_surplus(1, &uses, &BTreeSet::from([IdentityId(2)]));
+        let spared = BTreeSet::from([IdentityId(2)]);
+        numbers.forget_surplus(1, InUse { uses: &uses, spared: &spared });
         let left: Vec<u32> = numbers.iter().map(|(id, _)| id.0).collect();
         assert_eq!(left, [1, 2, 3]);
     }

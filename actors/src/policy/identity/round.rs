@@ -11,14 +11,16 @@ use ipnet::IpNet;
 use super::{
     Identity, IdentityError,
     allocations::{Changes, IdentityAllocations},
+    numbers::row,
     tables::Tables,
+    uses::InUse,
 };
 use crate::{
     host::Reply,
     model::{IdentityId, Labels, NamedPorts},
     policy::identity::Introduction,
     ports::FsOp,
-    state_directory::{IdentityChanges, IdentityTable, NumberedLabels, NumberedPorts},
+    state_directory::{IdentityChanges, IdentityTable, NumberedPorts},
 };
 
 type LabelsReply = Reply<Result<Identity, IdentityError>>;
@@ -88,7 +90,7 @@ impl Round {
         for question in adoptions {
             round.add(question, allocations, &mut spared);
         }
-        round.draft.forget_surplus(&allocations.uses, &spared);
+        round.draft.forget_surplus(InUse { uses: &allocations.uses, spared: &spared });
         if whole || !round.draft.same_as(&allocations.tables) {
             round.renew(allocations, whole);
         }
@@ -100,7 +102,7 @@ impl Round {
         let adopted = self.adopted.iter().flat_map(|(had, _)| had);
         let adopted = adopted.filter(|&&id| allocations.tables.labels(id) != self.draft.labels(id));
         let adopted: Vec<_> = adopted
-            .filter_map(|&id| Some((id, Arc::clone(self.draft.cluster_labels(id)?))))
+            .filter_map(|&id| Some((id, Arc::clone(self.draft.cluster.labels(id)?))))
             .collect();
         if let (false, Some(changes)) = (whole, &mut self.changes) {
             changes.adopted.extend(adopted);
@@ -121,11 +123,12 @@ impl Round {
         spared: &mut BTreeSet<IdentityId>,
     ) {
         let IdentityAllocations { uses, disputed, .. } = allocations;
+        let in_use = InUse { uses, spared };
         match question {
             // Nobody waits for the answer: no number is spent on it.
             Question::Labels { reply, .. } if reply.is_closed() => {}
             Question::Labels { labels, before, reply } => {
-                match self.draft.assign(&labels, before, &allocations.uses, spared) {
+                match self.draft.cluster.assign(&labels, before, in_use) {
                     Ok(id) => {
                         spared.insert(id);
                         self.labels.push((id, labels, reply));
@@ -135,7 +138,7 @@ impl Round {
             }
             Question::Numbered { labels, id, reply } => {
                 self.given.insert(id);
-                if self.draft.assign_exactly(&labels, id, uses, disputed, spared) {
+                if self.draft.assign_exactly(&labels, id, in_use, disputed) {
                     spared.insert(id);
                     self.labels.push((id, labels, reply));
                 } else {
@@ -145,7 +148,7 @@ impl Round {
             Question::Adopt { mut desired, reply } => {
                 let mut had = BTreeSet::new();
                 for (&id, labels) in &desired.identities {
-                    if self.draft.assign_exactly(labels, id, uses, disputed, spared) {
+                    if self.draft.assign_exactly(labels, id, InUse { uses, spared }, disputed) {
                         spared.insert(id);
                         had.insert(id);
                     }
@@ -160,7 +163,7 @@ impl Round {
                 self.adopted.push((had, reply));
             }
             Question::Prefixes { desired, reply } => {
-                match self.draft.assign_prefixes(&desired, &allocations.uses, spared) {
+                match self.draft.assign_prefixes(&desired, in_use) {
                     Ok(numbers) => {
                         spared.extend(numbers.values());
                         self.prefixes.push((numbers, reply));
@@ -243,9 +246,7 @@ impl Round {
 impl Changes {
     /// Writes them for that writing of the table.
     fn save(&self, table: u32) -> FsOp {
-        let numbered =
-            |(&id, labels): (_, &Arc<Labels>)| NumberedLabels { id, labels: (**labels).clone() };
-        let cluster = self.adopted.iter().map(numbered).collect();
+        let cluster = self.adopted.iter().map(|(&id, labels)| row(id, labels)).collect();
         let named_ports = self.named_ports.iter().map(|(&id, ports)| (id, ports));
         let named_ports = NumberedPorts::group(named_ports);
         let changes = IdentityChanges { table, cluster, named_ports };

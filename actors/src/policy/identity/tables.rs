@@ -10,7 +10,12 @@ use std::{
 use ipnet::IpNet;
 use rpds::RedBlackTreeMap;
 
-use super::{IdentityError, cidr, numbers::Numbers, reserved::prefix_labels, uses::Uses};
+use super::{
+    IdentityError, cidr,
+    numbers::Numbers,
+    reserved::prefix_labels,
+    uses::{InUse, Uses},
+};
 use crate::{
     model::{ClusterId, Families, IdentityId, IdentityScope, Labels, NamedPorts},
     state_directory::{IdentityTable, NumberedLabels, NumberedPorts},
@@ -27,7 +32,8 @@ const LOCAL_CIDR: RangeInclusive<IdentityId> =
 #[derive(Clone, Debug)]
 pub(super) struct Tables {
     families: Families,
-    cluster: Numbers,
+    /// Those that label sets have in the cluster.
+    pub(super) cluster: Numbers,
     local: Numbers,
     /// Names of ports of other nodes' pods, and how often they changed. A copy shares them.
     named_ports: RedBlackTreeMap<IdentityId, Arc<NamedPorts>>,
@@ -62,16 +68,6 @@ impl Tables {
         }
     }
 
-    /// All numbers of a set of labels of the cluster.
-    pub(super) fn all_of(&self, labels: &Labels) -> impl Iterator<Item = IdentityId> {
-        self.cluster.all_of(labels)
-    }
-
-    /// Whether the number stands for that set of labels of the cluster.
-    pub(super) fn stands(&self, id: IdentityId, labels: &Labels) -> bool {
-        self.cluster.stands(id, labels)
-    }
-
     /// The number of a prefix; all of a family is the world itself.
     pub(super) fn of_prefix(&self, prefix: &IpNet) -> Option<IdentityId> {
         if prefix.prefix_len() == 0 {
@@ -87,29 +83,8 @@ impl Tables {
         }
     }
 
-    /// The labels behind a number that is handed out for the cluster.
-    pub(super) fn cluster_labels(&self, id: IdentityId) -> Option<&Arc<Labels>> {
-        self.cluster.labels(id)
-    }
-
     pub(super) fn iter(&self) -> impl Iterator<Item = (IdentityId, &Arc<Labels>)> {
         self.cluster.iter().chain(self.local.iter())
-    }
-
-    /// Whether the number stands for nothing.
-    pub(super) fn is_free(&self, id: IdentityId) -> bool {
-        self.cluster.is_free(id)
-    }
-
-    /// Gives a set of labels its number.
-    pub(super) fn assign(
-        &mut self,
-        labels: &Arc<Labels>,
-        before: Option<IdentityId>,
-        uses: &Uses,
-        spared: &BTreeSet<IdentityId>,
-    ) -> Result<IdentityId, IdentityError> {
-        self.cluster.assign(labels, before, uses, spared)
     }
 
     /// Gives a set of labels a number that it has in the cluster; false if that is in use for others.
@@ -118,12 +93,11 @@ impl Tables {
         &mut self,
         labels: &Arc<Labels>,
         id: IdentityId,
-        uses: &Uses,
+        in_use: InUse<'_>,
         disputed: &BTreeSet<IdentityId>,
-        spared: &BTreeSet<IdentityId>,
     ) -> bool {
-        let in_use = |other| uses.of(other) > 0 || spared.contains(&other);
-        self.cluster.bind_exactly(labels, id, in_use, |other| disputed.contains(&other))
+        let is_left = |other| disputed.contains(&other);
+        self.cluster.bind_exactly(labels, id, |other| in_use.has(other), is_left)
     }
 
     /// Names of ports that other nodes' pods of an identity have, if any.
@@ -148,8 +122,7 @@ impl Tables {
     pub(super) fn assign_prefixes(
         &mut self,
         desired: &BTreeSet<IpNet>,
-        uses: &Uses,
-        spared: &BTreeSet<IdentityId>,
+        InUse { uses, spared }: InUse<'_>,
     ) -> Result<BTreeMap<IpNet, IdentityId>, IdentityError> {
         let known = desired.iter().filter_map(|prefix| self.of_prefix(prefix));
         let mut spared: BTreeSet<_> = spared.iter().copied().chain(known).collect();
@@ -159,7 +132,7 @@ impl Tables {
                 Some(id) => id,
                 None => {
                     let labels = Arc::new(prefix_labels(prefix, self.families));
-                    self.local.assign(&labels, None, uses, &spared)?
+                    self.local.assign(&labels, None, InUse { uses, spared: &spared })?
                 }
             };
             spared.insert(id);
@@ -169,9 +142,9 @@ impl Tables {
     }
 
     /// Forgets what is remembered beyond measure.
-    pub(super) fn forget_surplus(&mut self, uses: &Uses, spared: &BTreeSet<IdentityId>) {
-        self.cluster.forget_surplus(KEPT_MAX, uses, spared);
-        self.local.forget_surplus(KEPT_MAX, uses, spared);
+    pub(super) fn forget_surplus(&mut self, in_use: InUse<'_>) {
+        self.cluster.forget_surplus(KEPT_MAX, in_use);
+        self.local.forget_surplus(KEPT_MAX, in_use);
     }
 
     /// How it is stored.

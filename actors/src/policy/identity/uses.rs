@@ -20,6 +20,25 @@ pub(super) struct Uses {
     turned: BTreeSet<IdentityId>,
 }
 
+/// The numbers that must not go to another set of labels.
+#[derive(Clone, Copy)]
+pub(super) struct InUse<'a> {
+    pub(super) uses: &'a Uses,
+    /// Numbers that somebody is about to use.
+    pub(super) spared: &'a BTreeSet<IdentityId>,
+}
+
+impl<'a> InUse<'a> {
+    pub(super) fn has(self, id: IdentityId) -> bool {
+        self.uses.of(id) > 0 || self.spared.contains(&id)
+    }
+
+    /// Numbers that are known and in no use, longest unused first.
+    pub(super) fn unused(self) -> impl Iterator<Item = IdentityId> + 'a {
+        self.uses.unused().filter(move |id| !self.spared.contains(id))
+    }
+}
+
 impl Uses {
     /// Numbers that nobody uses yet, longest unused first.
     pub(super) fn all_unused(ids: impl IntoIterator<Item = IdentityId>) -> Self {
