@@ -48,7 +48,7 @@ pub use envelope::{EnvelopeId, Header, Outcome};
 pub use home::Home;
 pub(crate) use late::Late;
 pub use outlet::{Hears, Outlet, Undelivered};
-pub use recorder::{NoRecorder, Record, Recorder, RootId};
+pub use recorder::{KernelStep, NoRecorder, Record, Recorder, RootId};
 pub use reference::{Full, Ref};
 pub(crate) use reply::is_crash;
 pub use reply::{Answer, AskError, Reply, gather};

@@ -1,23 +1,8 @@
-//! What the fuzzer begins with and what it once found, as an ordinary test.
+//! The fuzzers' corpus, as an ordinary test.
 
-use std::{fs, path::Path};
-
-use super::TARGETS;
+mod corpus;
 
 #[test]
 fn the_corpus_is_taken_as_it_should_be() {
-    // Two packages are built from these sources.
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
-    let mut corpus = corpus.map(|directory| directory.join("testbed/fuzz/corpus"));
-    let corpus = corpus.find(|path| path.is_dir()).expect("the fuzzers' corpus");
-    for (name, target) in TARGETS {
-        let files =
-            fs::read_dir(corpus.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
-        for file in files {
-            let path = file.unwrap().path();
-            // Its name is what a failure needs.
-            eprintln!("{}", path.display());
-            target(&fs::read(path).unwrap());
-        }
-    }
+    corpus::take(super::TARGETS);
 }

@@ -36,26 +36,36 @@ pub enum Record<'a> {
     /// A wait ended, answered or not.
     WaitEnded { wait: &'a Wait, answered: bool, at: Time },
     /// A step in the kernel, told once its job is over.
-    Kernel {
-        /// The actor whose job it was part of.
-        cell: Option<CellId>,
-        /// The message over which that actor asked for it.
-        cause: EnvelopeId,
-        /// The outside event behind it.
-        root: RootId,
-        op: &'static str,
-        about: About,
-        /// Whether it changes something.
-        write: bool,
-        submitted: Time,
-        started: Time,
-        ended: Time,
-        failed: Option<&'a str>,
-    },
+    Kernel(KernelStep<'a>),
     /// A part of the start that was over before the host was there.
     Phase { name: &'a str, started: Time, ended: Time },
     /// A cell is no more.
     Stopped { cell: CellId, at: Time },
+}
+
+/// A step in the kernel.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct KernelStep<'a> {
+    /// The actor whose job it was part of.
+    pub cell: Option<CellId>,
+    /// The message over which that actor asked for it.
+    pub cause: EnvelopeId,
+    /// The outside event behind it.
+    pub root: RootId,
+    /// What was done.
+    pub op: &'static str,
+    /// To what.
+    pub about: About,
+    /// Whether it changes something.
+    pub write: bool,
+    /// When the job was given to the kernel's port.
+    pub submitted: Time,
+    /// When the step began.
+    pub started: Time,
+    /// When it was over.
+    pub ended: Time,
+    /// Why it failed, if it did.
+    pub failed: Option<&'a str>,
 }
 
 /// Keeps records. Called for every message: it must be quick and must not fail.

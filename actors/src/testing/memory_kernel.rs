@@ -13,7 +13,7 @@ use super::{
     kernel_state::{KernelState, is_read, refused},
 };
 use crate::{
-    host::{Current, Host, Record, Reply, Time},
+    host::{Current, Host, KernelStep, Record, Reply, Time},
     ports::{Kernel, KernelDone, KernelError, KernelJob, KernelOp, KernelOutcome, Refusal},
 };
 
@@ -174,7 +174,7 @@ impl MemoryKernel {
         let Some(host) = self.0.host.borrow().clone() else { return };
         let now = host.now();
         let failed = failed.map(ToString::to_string);
-        host.record(Record::Kernel {
+        host.record(Record::Kernel(KernelStep {
             cell: run.by.cell,
             cause: run.by.envelope,
             root: run.by.root,
@@ -185,7 +185,7 @@ impl MemoryKernel {
             started: now,
             ended: now,
             failed: failed.as_deref(),
-        });
+        }));
     }
 
     fn took_place(&self, op: &KernelOp) {

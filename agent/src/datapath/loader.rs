@@ -3,7 +3,7 @@
 use std::{io, os::fd::AsFd, path::Path};
 
 use aya::{Ebpf, EbpfLoader, VerifierLogLevel, programs::SchedClassifier};
-use volvox_bpf_progs::{Features, maps::MAPS};
+use volvox_bpf_progs::{Features, maps::MAPS, object::HOST_NETNS};
 use volvox_maps::{
     error::DatapathError,
     pins::{Pins, bpffs},
@@ -17,8 +17,6 @@ use super::generation::Program;
 const ATTEMPTS_MAX: u32 = 32;
 
 /// Loads programs of an object over the pinned maps and pins them in a directory, in that order.
-///
-/// The verifier's log is costly, so it is off, and only asked for when the verifier refused.
 pub(super) fn load(
     pins: &Pins,
     features: Features,
@@ -26,6 +24,26 @@ pub(super) fn load(
     names: &[&'static str],
     directory: &Path,
 ) -> Result<Vec<Program>, DatapathError> {
+    let mut loaded = open(pins, (features, None), object, |loaded| {
+        for name in names {
+            let program = classifier(loaded, name)?;
+            persist(|| program.load())?;
+        }
+        Ok(())
+    })?;
+    names.iter().map(|name| pin(&mut loaded, name, directory)).collect()
+}
+
+/// Opens an object over the pinned maps and has its programs loaded. What names the host's network
+/// namespace is told it.
+///
+/// The verifier's log is costly, so it is off, and only asked for when the verifier refused.
+pub(super) fn open(
+    pins: &Pins,
+    (features, netns): (Features, Option<u64>),
+    object: &[u8],
+    programs: impl Fn(&mut Ebpf) -> Result<(), Box<dyn std::error::Error>>,
+) -> Result<Ebpf, DatapathError> {
     let attempt = |level| -> Result<Ebpf, Box<dyn std::error::Error>> {
         let globals = features.globals();
         let mut loader = EbpfLoader::new();
@@ -37,17 +55,16 @@ pub(super) fn load(
             // Not every object asks for all.
             loader.override_global(name, value, false);
         }
-        let mut loaded = loader.load(object)?;
-        for name in names {
-            let program = classifier(&mut loaded, name)?;
-            persist(|| program.load())?;
+        if let Some(netns) = &netns {
+            loader.override_global(HOST_NETNS, netns, true);
         }
+        let mut loaded = loader.load(object)?;
+        programs(&mut loaded)?;
         Ok(loaded)
     };
-    let mut loaded = attempt(VerifierLogLevel::DISABLE)
+    attempt(VerifierLogLevel::DISABLE)
         .or_else(|_| attempt(VerifierLogLevel::DEBUG | VerifierLogLevel::STATS))
-        .map_err(|error| DatapathError::Load { cause: chain(error.as_ref()) })?;
-    names.iter().map(|name| pin(&mut loaded, name, directory)).collect()
+        .map_err(|error| DatapathError::Load { cause: chain(error.as_ref()) })
 }
 
 /// Tries again what a signal interrupted: the kernel gives up verifying when one is pending.

@@ -4,7 +4,7 @@
 use std::{iter, mem, rc::Rc, vec};
 
 use volvox_actors::{
-    host::{About, AskError, Clock, Current, Record, Reply, Time},
+    host::{About, AskError, Clock, Current, KernelStep, Record, Reply, Time},
     ports::{KernelDone, KernelError, KernelJob, KernelOp, KernelOutcome},
 };
 use volvox_system::SystemClock;
@@ -248,7 +248,7 @@ impl Run {
         for (at, (reported, span)) in
             mem::take(&mut self.with_lane).into_iter().zip(spans).enumerate()
         {
-            lanes.host.record(Record::Kernel {
+            lanes.host.record(Record::Kernel(KernelStep {
                 cell: self.by.cell,
                 cause: self.by.envelope,
                 root: self.by.root,
@@ -259,7 +259,7 @@ impl Run {
                 started: span.started,
                 ended: span.ended,
                 failed: failed.as_deref().filter(|_| at == last),
-            });
+            }));
         }
     }
 

@@ -11,11 +11,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use aya::{EbpfLoader, VerifierLogLevel, programs::Program};
-use volvox_bpf_progs::{
-    Features, SOCKET_OBJECT, SocketHook, build_hash, layouts::NodeRow, maps::MAPS,
-    object::HOST_NETNS,
-};
+use aya::programs::Program;
+use volvox_bpf_progs::{Features, SOCKET_OBJECT, SocketHook, build_hash, layouts::NodeRow};
 use volvox_maps::{
     error::DatapathError,
     pins::{Pins, bpffs, make_dir, names, remove_dir, rename, unpin},
@@ -25,7 +22,7 @@ use volvox_system::netns::Netns;
 
 use super::{
     generation,
-    loader::{chain, persist},
+    loader::{chain, open, persist},
     maps::Maps,
 };
 
@@ -193,30 +190,17 @@ fn end(links: &[u32]) -> Result<(), DatapathError> {
 
 /// Loads the programs over the pinned maps and has each hook run its own.
 fn attach(pins: &Pins, desired: &Desired) -> Result<(), DatapathError> {
-    let load = |level| -> Result<_, Box<dyn std::error::Error>> {
-        let globals = desired.features.globals();
-        let mut loader = EbpfLoader::new();
-        loader.verifier_log_level(level);
-        for spec in MAPS {
-            loader.map_pin_path(spec.name, pins.map(spec.name));
-        }
-        for (name, value) in &globals {
-            loader.override_global(name, value, false);
-        }
-        loader.override_global(HOST_NETNS, &desired.netns, true);
-        let mut object = loader.load(SOCKET_OBJECT)?;
+    let settings = (desired.features, Some(desired.netns));
+    let mut object = open(pins, settings, SOCKET_OBJECT, |object| {
         for hook in SocketHook::ALL {
-            match program(&mut object, hook)? {
+            match program(object, hook)? {
                 Program::CgroupSockAddr(program) => persist(|| program.load())?,
                 Program::CgroupSock(program) => persist(|| program.load())?,
                 _ => return Err(format!("{} is no program of a cgroup", hook.program()).into()),
             }
         }
-        Ok(object)
-    };
-    let mut object = load(VerifierLogLevel::DISABLE)
-        .or_else(|_| load(VerifierLogLevel::DEBUG | VerifierLogLevel::STATS))
-        .map_err(|error| DatapathError::Load { cause: chain(error.as_ref()) })?;
+        Ok(())
+    })?;
     let directory = pins.socket_links();
     make_dir(&directory).map_err(|e| bpffs("make", directory, e))?;
     for hook in SocketHook::ALL {

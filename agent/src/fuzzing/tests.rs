@@ -1,21 +1,10 @@
-//! What the fuzzer begins with and what it once found, as an ordinary test.
+//! The fuzzers' corpus, as an ordinary test.
 
-use std::{fs, path::Path};
-
-use super::{TARGETS, scratch};
+#[path = "../../../actors/src/fuzzing/tests/corpus.rs"]
+mod corpus;
 
 #[test]
 fn the_corpus_is_taken_as_it_should_be() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testbed/fuzz/corpus");
-    for (name, target) in TARGETS {
-        let files =
-            fs::read_dir(corpus.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
-        for file in files {
-            let path = file.unwrap().path();
-            // Its name is what a failure needs.
-            eprintln!("{}", path.display());
-            target(&fs::read(path).unwrap());
-        }
-    }
-    fs::remove_dir_all(scratch()).unwrap();
+    corpus::take(super::TARGETS);
+    std::fs::remove_dir_all(super::scratch()).unwrap();
 }

@@ -10,7 +10,7 @@ use super::{
     segment::Base,
     wait::{self, WaitEnd},
 };
-use crate::host::{About, CellId, Record, Wait, Whom};
+use crate::host::{About, CellId, KernelStep, Record, Wait, Whom};
 
 /// Kinds of records. What can be carried over begins with the number of its subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,8 +107,8 @@ impl Encoder<'_> {
                 self.began(wait);
                 RecordKind::WaitBegan
             }
-            Record::Kernel { .. } => {
-                self.kernel(record);
+            Record::Kernel(step) => {
+                self.kernel(step);
                 RecordKind::Kernel
             }
             Record::Phase { name, started, ended } => {
@@ -123,28 +123,15 @@ impl Encoder<'_> {
         })
     }
 
-    fn kernel(&mut self, record: &Record<'_>) {
-        let Record::Kernel {
-            cell,
-            cause,
-            root,
-            op,
-            about,
-            write,
-            submitted,
-            started,
-            ended,
-            failed,
-        } = *record
-        else {
-            return;
-        };
-        let flags = if write { WRITE } else { 0 } | if failed.is_some() { FAILED } else { 0 };
-        let (tag, numbers) = about_numbers(about);
-        let first = number(cell) | self.name(op) << 32 | tag << 48 | flags << 56;
-        self.out.numbers([first, cause.0, root.0, submitted.0, started.0, ended.0]);
+    fn kernel(&mut self, step: KernelStep<'_>) {
+        let written = if step.write { WRITE } else { 0 };
+        let flags = written | if step.failed.is_some() { FAILED } else { 0 };
+        let (tag, numbers) = about_numbers(step.about);
+        let first = number(step.cell) | self.name(step.op) << 32 | tag << 48 | flags << 56;
+        let (cause, root) = (step.cause.0, step.root.0);
+        self.out.numbers([first, cause, root, step.submitted.0, step.started.0, step.ended.0]);
         self.out.numbers(numbers);
-        if let Some(failed) = failed {
+        if let Some(failed) = step.failed {
             self.out.text(failed);
         }
     }

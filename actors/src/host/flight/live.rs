@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::encode::RecordKind;
-use crate::host::{CellId, Record, RootId, WaitId};
+use crate::host::{CellId, KernelStep, Record, RootId, WaitId};
 
 /// Cells whose latest states are kept side by side.
 const GROUP: usize = 64;
@@ -30,7 +30,7 @@ impl Live {
     pub(super) fn note(&mut self, record: &Record<'_>, seq: u64, turn: u64) {
         match *record {
             Record::Root { root, .. } => self.latest_root = self.latest_root.max(root),
-            Record::Kernel { root, .. } => self.used(root, turn),
+            Record::Kernel(KernelStep { root, .. }) => self.used(root, turn),
             Record::State { cell, .. } => self.states.set(cell, seq),
             Record::WaitBegan { wait } | Record::WaitLasts { wait } => {
                 self.waits.insert(wait.id);

@@ -10,7 +10,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::host::{
-    About, CellId, EnvelopeId, Header, Outcome, Record, Recorder, RootId, Time, Wait, WaitId, Whom,
+    About, CellId, EnvelopeId, Header, KernelStep, Outcome, Record, Recorder, RootId, Time, Wait,
+    WaitId, Whom,
 };
 
 type Ring = Arc<[AtomicU64]>;
@@ -69,17 +70,19 @@ fn every_record_comes_back_as_it_was() {
     };
     let port = Wait { id: WaitId(10), who: None, whom: Whom::Port("kernel"), ..wait.clone() };
     let (cell, at) = (CellId(40), Time(8_000_000));
-    let kernel = |failed| Record::Kernel {
-        cell: Some(cell),
-        cause: EnvelopeId(7),
-        root: RootId(1),
-        op: "FlipPolicy",
-        about: About::Slot(24),
-        write: true,
-        submitted: Time(5),
-        started: Time(6),
-        ended: Time(9),
-        failed,
+    let kernel = |failed| {
+        Record::Kernel(KernelStep {
+            cell: Some(cell),
+            cause: EnvelopeId(7),
+            root: RootId(1),
+            op: "FlipPolicy",
+            about: About::Slot(24),
+            write: true,
+            submitted: Time(5),
+            started: Time(6),
+            ended: Time(9),
+            failed,
+        })
     };
     for record in [
         Record::Phase { name: "read state directory", started: Time(1), ended: Time(9) },
@@ -261,7 +264,7 @@ fn what_a_step_is_about_reads_as_it_would_have_then() {
         About::Address("fd00::12:3".parse().unwrap()),
     ];
     for about in abouts {
-        writer.record(Record::Kernel {
+        writer.record(Record::Kernel(KernelStep {
             cell: None,
             cause: EnvelopeId(1),
             root: RootId(1),
@@ -272,7 +275,7 @@ fn what_a_step_is_about_reads_as_it_would_have_then() {
             started: Time(2),
             ended: Time(3),
             failed: None,
-        });
+        }));
     }
     let seen = seen(&writer);
     let reported = seen.events.iter().map(|event| match &event.what {

@@ -12,11 +12,11 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    message::{cell_of, number},
+    message::MessageFields,
     names::RingNames,
     words::{Words, put},
 };
-use crate::host::{CellId, EnvelopeId, Header, RootId, Time};
+use crate::host::{CellId, EnvelopeId, Header, Outcome, RootId, Time};
 
 /// Words of that place; the first is the message's number, 0 if none is being handled.
 pub(super) const UNFINISHED: Range<usize> = 32..40;
@@ -44,21 +44,16 @@ pub struct Unfinished {
 
 /// Writes it down; its number comes last, and goes first when the next one comes.
 pub(super) fn begin(words: &[AtomicU64], kind: u16, header: &Header, started: Time) {
-    let numbers = [
-        u64::from(kind),
-        number(header.from) | u64::from(header.to.0) << 32,
-        header.cause.0,
-        header.root.0,
-        header.enqueued.0,
-        started.0,
-    ];
+    let fields = MessageFields::of(kind, header, started, started, Outcome::Handled);
+    let [id, cells, cause, root, enqueued, started, ..] = fields.wide();
+    let numbers = [u64::from(kind), cells, cause, root, enqueued, started];
     let Some((first, rest)) = words.get(UNFINISHED).and_then(|words| words.split_first()) else {
         return;
     };
     first.store(0, Ordering::Relaxed);
     fence(Ordering::Release);
     rest.iter().zip(numbers).for_each(|(place, it)| place.store(it.to_le(), Ordering::Relaxed));
-    first.store(header.id.0.to_le(), Ordering::Release);
+    first.store(id.to_le(), Ordering::Release);
 }
 
 /// Its handler returned.
@@ -76,14 +71,13 @@ pub(super) fn read<W: Words + ?Sized>(
         std::array::from_fn(|index| words.word(UNFINISHED.start + 1 + index));
     fence(Ordering::Acquire);
     // The next one may have come meanwhile.
-    (id > 0 && words.word(UNFINISHED.start) == id).then(|| Unfinished {
-        id: EnvelopeId(id),
-        kind: names.get(kind as u16),
-        from: cell_of(cells as u32),
-        to: CellId((cells >> 32) as u32),
-        cause: EnvelopeId(cause),
-        root: RootId(root),
-        enqueued: Time(enqueued),
-        started: Time(started),
-    })
+    if id == 0 || words.word(UNFINISHED.start) != id {
+        return None;
+    }
+    // It has neither an end nor an outcome: what stands for them is not read.
+    let wide = [id, cells, cause, root, enqueued, started, started, 0];
+    let MessageFields { id, from, to, cause, root, enqueued, started, .. } =
+        MessageFields::of_wide(wide)?;
+    let kind = names.get(kind as u16);
+    Some(Unfinished { id, kind, from, to, cause, root, enqueued, started })
 }

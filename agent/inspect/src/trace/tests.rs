@@ -7,7 +7,8 @@ use std::{
 
 use serde_json::Value;
 use volvox_actors::host::{
-    About, CellId, EnvelopeId, Header, Outcome, Record, Recorder, RootId, Time, Wait, WaitId, Whom,
+    About, CellId, EnvelopeId, Header, KernelStep, Outcome, Record, Recorder, RootId, Time, Wait,
+    WaitId, Whom,
     flight::{Birth, Flight, Writer, read},
 };
 
@@ -70,7 +71,7 @@ pub(crate) fn flight() -> Flight {
         Record::WaitEnded { wait: &rows, answered: true, at: Time(6_070_000) },
         Record::WaitBegan { wait: &permit },
         message(10, "Regenerate", Some(POLICY), ENDPOINT, 9, 6),
-        Record::Kernel {
+        Record::Kernel(KernelStep {
             cell: Some(ENDPOINT),
             cause: EnvelopeId(10),
             root: RootId(5),
@@ -81,7 +82,7 @@ pub(crate) fn flight() -> Flight {
             started: Time(6_100_000),
             ended: Time(14_100_000),
             failed: Some("the map is full"),
-        },
+        }),
         message(11, "Dump", None, POLICY, 0, 20),
     ];
     records.into_iter().for_each(|record| writer.record(record));

@@ -31,20 +31,12 @@ impl Dump {
         let mut found = Vec::new();
         let ipv4 = self.table("cilium_snat_v4_external")?;
         ipv4.for_each(|key: Nat4Key, row: Nat4Row| {
-            let ends = [
-                peer(key.saddr, key.sport),
-                peer(key.daddr, key.dport),
-                peer(row.address, row.port),
-            ];
+            let ends = [(key.saddr, key.sport), (key.daddr, key.dport), (row.address, row.port)];
             found.push(translation(key.protocol, key.flags, ends, row.created));
         })?;
         let ipv6 = self.table("cilium_snat_v6_external")?;
         ipv6.for_each(|key: Nat6Key, row: Nat6Row| {
-            let ends = [
-                peer(key.saddr, key.sport),
-                peer(key.daddr, key.dport),
-                peer(row.address, row.port),
-            ];
+            let ends = [(key.saddr, key.sport), (key.daddr, key.dport), (row.address, row.port)];
             found.push(translation(key.protocol, key.flags, ends, row.created));
         })?;
         found.sort_by_key(|it| (it.direction != "out", it.from, it.to, it.protocol));
@@ -53,12 +45,14 @@ impl Dump {
 }
 
 /// The row of a packet with these ends, of which one becomes the third.
-fn translation(protocol: u8, flags: u8, ends: [Peer; 3], created: u64) -> Translation {
+fn translation<A: Into<IpAddr>>(
+    protocol: u8,
+    flags: u8,
+    ends: [(A, Be16); 3],
+    created: u64,
+) -> Translation {
     let direction = if flags & TupleFlags::IN == 0 { "out" } else { "in" };
-    let [from, to, becomes] = ends;
+    let peer = |(address, port): (A, Be16)| Peer { address: address.into(), port: port.get() };
+    let [from, to, becomes] = ends.map(peer);
     Translation { protocol, direction, from, to, becomes, created }
-}
-
-fn peer(address: impl Into<IpAddr>, port: Be16) -> Peer {
-    Peer { address: address.into(), port: port.get() }
 }
