@@ -97,7 +97,8 @@ fn source(status: &SourceStatus, now: Time) -> Option<Trouble> {
             (u64::from(*tries), format!("are not followed since {since} s: {error}"))
         }
         SourceState::Undefined if status.feed.needs_definition() => {
-            (0, format!("are not defined since {since} s: Cilium's operator registers them"))
+            let remedy = "apply agent/packaging/crds, or let Cilium's operator register them";
+            (0, format!("are not defined since {since} s: {remedy}"))
         }
         SourceState::Synced(_) | SourceState::Undefined => return None,
     };

@@ -1,5 +1,6 @@
 //! A node in a cluster of a real etcd and a real kube-apiserver.
 
+mod definitions;
 mod health_checks;
 mod host_ports;
 mod identities;
