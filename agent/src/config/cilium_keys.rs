@@ -186,6 +186,7 @@ mod tests {
         let quiet = [
             ("operator-prometheus-serve-addr", ":9963"),
             ("enable-wireguard", "false"),
+            ("enable-vtep", "false"),
             ("vtep-mac", ""),
             ("enable-sctp", "true"),
             ("nodeport-addresses", ""),

@@ -196,11 +196,10 @@ fn an_unknown_flag_is_refused_by_name_with_a_suggestion() {
 
 #[test]
 fn an_unknown_key_of_a_directory_is_a_warning() {
-    let dir =
-        config_map(&[("hubble-listn-address", ":4244"), ("tofqdns_min-ttl", "0"), ("labels", "")]);
+    let dir = config_map(&[("enable-hubbel", ":4244"), ("tofqdns_min-ttl", "0"), ("labels", "")]);
     let loaded = load_with(&["--config-dir", dir.path().to_str().unwrap()], &[]).unwrap();
     assert_eq!(loaded.warnings.len(), 1);
-    assert!(loaded.warnings[0].ends_with("ignored: hubble-listn-address, tofqdns_min-ttl"));
+    assert!(loaded.warnings[0].ends_with("ignored: enable-hubbel, tofqdns_min-ttl"));
 }
 
 #[test]
