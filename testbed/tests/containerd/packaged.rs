@@ -108,6 +108,8 @@ fn settings(node: &Node, etcd: &Etcd) -> BTreeMap<String, String> {
         // More than is packaged, and it has to be permitted, too.
         ("enable-ipv6", "true".into()),
         ("ipv6-range", "fd11::/96".into()),
+        // Packaged nodes share identities in the API server.
+        ("identity-allocation-mode", "kvstore".into()),
         ("kvstore", "etcd".into()),
         ("kvstore-opt", etcd.option()),
     ]
