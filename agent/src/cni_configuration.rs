@@ -1,9 +1,9 @@
 //! The CNI configuration while the agent runs: written once new pods may come, and written again when
-//! somebody removes or changes it. Others are set aside if that is wanted, also such as come later.
+//! somebody removes or changes it. With `--cni-exclusive` others are set aside, also those that come later.
 
 use std::path::{Path, PathBuf};
 
-use volvox_cni::{Conflist, ConflistError};
+use volvox_cni::Conflist;
 use volvox_rest::delete_queue;
 use volvox_system::threads;
 
@@ -24,7 +24,7 @@ pub(crate) fn keep(config: &Config, place: &Path) {
     let mut said = Said::default();
     said.look(&keeper);
     let started = threads::spawn("cni", move || {
-        follow(&keeper.directory(), |_| {
+        follow(&Conflist::directory(&keeper.place), |_| {
             said.look(&keeper);
             true
         });
@@ -34,27 +34,21 @@ pub(crate) fn keep(config: &Config, place: &Path) {
     }
 }
 
+/// What is to be said if runtimes take somebody else's configuration instead of the one at `place`.
+pub(crate) fn overridden(place: &Path) -> Option<String> {
+    let first = Conflist::preceded_by(place)?;
+    Some(format!(
+        "runtimes take the CNI configuration {}, which sorts before this agent's: remove it, or set \
+         --cni-exclusive",
+        first.display()
+    ))
+}
+
 /// What has to be where.
 struct Keeper {
     conflist: Conflist,
     place: PathBuf,
     exclusive: bool,
-}
-
-impl Keeper {
-    /// The directory that runtimes read.
-    fn directory(&self) -> PathBuf {
-        if self.place.is_dir() {
-            return self.place.clone();
-        }
-        self.place.parent().map_or_else(|| ".".into(), Path::to_owned)
-    }
-
-    /// Makes it so; answers who is before ours all the same.
-    fn look(&self) -> Result<Option<PathBuf>, ConflistError> {
-        self.conflist.install(&self.place, self.exclusive)?;
-        Ok(Conflist::preceded_by(&self.place))
-    }
 }
 
 /// What was logged last: each trouble is logged once.
@@ -63,13 +57,8 @@ struct Said(String);
 
 impl Said {
     fn look(&mut self, keeper: &Keeper) {
-        let trouble = match keeper.look() {
-            Ok(None) => String::new(),
-            Ok(Some(first)) => format!(
-                "runtimes take the CNI configuration {}, which sorts before this agent's: remove \
-                 it, or set --cni-exclusive",
-                first.display()
-            ),
+        let trouble = match keeper.conflist.install(&keeper.place, keeper.exclusive) {
+            Ok(()) => overridden(&keeper.place).unwrap_or_default(),
             Err(error) => format!("CNI configuration was not written: {error}"),
         };
         if !trouble.is_empty() && self.0 != trouble {

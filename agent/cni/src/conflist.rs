@@ -105,6 +105,11 @@ impl Conflist {
         has_suffix(&file(place), &[LIST_SUFFIX])
     }
 
+    /// The directory in which runtimes find it.
+    pub fn directory(place: &Path) -> PathBuf {
+        directory(&file(place)).to_owned()
+    }
+
     /// The configuration of somebody else that runtimes take instead of ours: the first of the
     /// directory's order, if that is not the list at `place`.
     pub fn preceded_by(place: &Path) -> Option<PathBuf> {

@@ -12,6 +12,7 @@ use volvox_maps::Dump;
 use volvox_rest::models::{BpfMapSize, BpfMapStatus, KubeProxyReplacement, NodeDevice, Status};
 
 use super::Facts;
+use crate::cni_configuration;
 
 /// First and last of the node's ports that stand for services.
 const NODE_PORTS: (u16, u16) = (30_000, 32_767);
@@ -125,12 +126,7 @@ pub(super) fn cni_file(expected: Option<&Path>) -> Status {
     let Some(expected) = expected else {
         return status("Disabled", "CNI configuration management disabled".to_owned());
     };
-    if let Some(first) = Conflist::preceded_by(expected) {
-        let first = first.display();
-        let why = format!(
-            "runtimes take the CNI configuration {first}, which sorts before this agent's: remove \
-             it, or set --cni-exclusive"
-        );
+    if let Some(why) = cni_configuration::overridden(expected) {
         return status("Warning", why);
     }
     match Conflist::installed(expected) {
