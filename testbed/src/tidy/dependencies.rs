@@ -4,13 +4,15 @@ use std::path::Path;
 
 use super::{Problem, Tree};
 
-const PACKAGES: [&str; 10] = [
+const PACKAGES: [&str; 12] = [
     "actors",
     "agent",
     "agent/cli",
     "agent/cni",
     "agent/inspect",
     "agent/maps",
+    "agent/operator",
+    "agent/packaging",
     "agent/rest",
     "agent/system",
     "bpf-progs",

@@ -1,11 +1,10 @@
 //! The definitions of Cilium's kinds that come with the agent: a real server takes them, keeps all
 //! that agents and operators write, and refuses what is wrong.
 
-use std::{fs, path::Path};
-
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use volvox_inspect::manifests;
+use volvox_packaging::definitions;
 use volvox_testbed::lab::{self, ApiClient, ApiServer, Etcd, wait_for};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -16,19 +15,6 @@ const BAD: &str = include_str!("definitions/bad.yaml");
 
 fn objects(text: &str) -> Result<Vec<Value>> {
     manifests::objects(text).map_err(anyhow::Error::msg)
-}
-
-/// The packaged definitions.
-fn definitions() -> Result<Vec<Value>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../agent/packaging/crds");
-    let mut files: Vec<_> =
-        fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
-    files.sort();
-    let texts = files.iter().map(|file| {
-        let text = fs::read_to_string(file)?;
-        objects(&text).with_context(|| file.display().to_string())
-    });
-    Ok(texts.collect::<Result<Vec<_>>>()?.concat())
 }
 
 /// Where objects of that one's kind are made, in a version.
@@ -110,7 +96,7 @@ fn a_server_keeps_what_is_good_and_refuses_what_is_bad() {
         let Some(program) = ApiServer::find() else { return Ok(()) };
         let etcd = Etcd::start(&lab::path("etcd"))?;
         let server = ApiServer::start(program, &lab::path("api"), &etcd)?;
-        let (client, definitions) = (server.client(), definitions()?);
+        let (client, definitions) = (server.client(), definitions());
         define(client, &definitions)?;
         let good = objects(GOOD)?;
         ensure!(good.len() == definitions.len(), "one object of each kind");
@@ -133,7 +119,7 @@ fn a_server_keeps_what_is_good_and_refuses_what_is_bad() {
 /// What one rule may say is the same in both kinds of policies.
 #[test]
 fn both_kinds_of_policies_have_one_schema() -> Result<()> {
-    let all = definitions()?;
+    let all = definitions();
     let schema = |kind: &str| {
         let definition = all.iter().find(|it| it["spec"]["names"]["kind"] == kind);
         definition.map(|it| &it["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"])
