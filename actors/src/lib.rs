@@ -12,6 +12,7 @@ pub mod model;
 pub mod mutants;
 pub mod node;
 pub mod node_supervisor;
+pub mod operator;
 pub mod policy;
 pub mod ports;
 pub mod restore;

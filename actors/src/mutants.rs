@@ -132,4 +132,18 @@ pub enum Mutant {
     StrangersNotSwept,
     /// Rows of the node and of its devices that somebody else changed are overlooked.
     NodeNotSwept,
+    /// An operator writes a prefix into a CiliumNode before the Lease says it.
+    PrefixesUnrecorded,
+    /// An operator that takes the Lease over does not read what it says of prefixes.
+    PrefixesForgotten,
+    /// What is left over is told before all that matters was listed.
+    LeftoversUnlisted,
+    /// An identity that nobody uses goes without having been marked.
+    IdentitiesUnmarked,
+    /// What is left over is removed whatever became of it since it was seen.
+    LeftoversUnversioned,
+    /// Nobody asks for the pod of what is left over.
+    OwnersUnasked,
+    /// An operator whose Lease expired goes on.
+    ExpiredLeads,
 }

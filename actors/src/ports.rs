@@ -16,7 +16,7 @@ mod remote_clusters;
 
 pub use agent_notices::AgentNotices;
 pub use cluster::{
-    Cluster, ClusterError, Object, ObjectChange, ObjectKey, ObjectWatch, ObjectWrite, Page,
+    Cluster, ClusterError, Object, ObjectChange, ObjectKey, ObjectWatch, ObjectWrite, Page, Reader,
     Resource, Verb,
 };
 pub use disk::{Disk, DiskError, FsOp};

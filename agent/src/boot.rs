@@ -34,7 +34,7 @@ use crate::{
     node_address::{self, Expected, Ways, is_reachable},
     node_information::{self, Expected as ExpectedPrefixes},
     node_name::node_name,
-    ports::{Directories, DiskFiles, cluster::Access, files::Look, hold_bpf, manifests::Manifests},
+    ports::{Directories, DiskFiles, files::Look, hold_bpf, manifests::Manifests},
 };
 
 /// Maximum transmission unit of a node of whose devices none says it, bytes.
@@ -204,7 +204,7 @@ fn read_disk(config: &Config, directories: Directories, started: Time) -> Disk {
             ("lib/node", copy.is_unread()),
         ],
     );
-    let dir = config.static_cnp_path.as_ref().filter(|_| Access::of(config).is_none());
+    let dir = config.static_cnp_path.as_ref().filter(|_| config.api_server().is_none());
     let manifests = dir.map(|dir| {
         let mut manifests = Manifests::new(dir);
         let first = manifests.look(&Look::All);

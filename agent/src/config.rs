@@ -25,6 +25,7 @@ use clap::{
     ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, ValueEnum,
     parser::ValueSource,
 };
+use volvox_cluster::Access;
 
 pub use aggregation::{MonitorAggregation, TcpFlags, TcpFlagsError};
 pub use error::ConfigError;
@@ -139,6 +140,15 @@ impl Config {
     pub fn sync_timeout(&self) -> Duration {
         let of_resources = self.crd_wait_timeout.max(self.allocator_list_timeout);
         self.k8s_sync_timeout.max(of_resources)
+    }
+
+    /// How the API server is reached; `None` if no cluster is followed.
+    pub fn api_server(&self) -> Option<Access> {
+        let said = Access {
+            kubeconfig: self.k8s_kubeconfig_path.clone(),
+            server: self.k8s_api_server.clone(),
+        };
+        self.enable_k8s.then_some(said).and_then(Access::found)
     }
 
     /// What is logged, `--debug` considered.

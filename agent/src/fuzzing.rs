@@ -24,7 +24,7 @@ use volvox_rest::delete_queue::DeleteQueue;
 use crate::{
     api, config, datapath,
     guarded::is_guarded,
-    ports::{cluster, kvstore},
+    ports::kvstore,
     remembered::{self, Remembered},
 };
 
@@ -79,7 +79,7 @@ pub fn etcd(data: &[u8]) {
 
 /// What an API server says.
 pub fn events(data: &[u8]) {
-    cluster::fuzzing::events(data);
+    volvox_cluster::fuzzing::events(data);
 }
 
 /// Flags, one a line. Those that stand in the environment begin with a capital; in a line `file NAME VALUE`

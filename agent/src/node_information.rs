@@ -21,11 +21,9 @@ use volvox_actors::{
     node::local_node::{IpamMode, PodCidrs},
     ports::ClusterError,
 };
+use volvox_cluster::Connection;
 
-use crate::{
-    config::{Config, Range},
-    ports::cluster::{Access, Connection},
-};
+use crate::config::{Config, Range};
 
 /// The first pause between two looks; the next ones are twice as long each.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -55,7 +53,7 @@ impl Expected {
     /// What neither flags nor the run before say; `None` if that is all.
     pub fn of(config: &Config, known: Pools) -> anyhow::Result<Option<Self>> {
         let given = config.ipam.map(IpamMode::from);
-        let follows = Access::of(config).is_some();
+        let follows = config.api_server().is_some();
         let required = (config.k8s_require_ipv4_pod_cidr, config.k8s_require_ipv6_pod_cidr);
         let optional = given.is_none() && !required.0 && !required.1;
         let is_asked = |required| given.is_some() || required || (optional && follows);
@@ -134,7 +132,7 @@ pub async fn hear(
     publish: &PublishSettings,
     mut tell: impl FnMut(String),
 ) -> anyhow::Result<Pools> {
-    let access = Access::of(config).context("a cluster is named")?;
+    let access = config.api_server().context("a cluster is named")?;
     let mut connection = Connection::new(access.clone());
     let (mut pause, mut patience, mut tries) = (PAUSE, PATIENCE, 0_u32);
     let (node, mode) = (&publish.node_name, expected.mode);

@@ -1,7 +1,5 @@
 //! What the actors ask of the world, done for real.
 
-mod causes;
-pub mod cluster;
 mod cluster_directory;
 mod disk;
 mod ears;

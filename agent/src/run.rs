@@ -16,6 +16,7 @@ use volvox_actors::{
     restore::{Inheritance, RestoreInput, RestoreMsg},
     services::service_cache::ServicesMsg,
 };
+use volvox_cluster::ClusterPort;
 use volvox_inspect::{
     evidence::{Evidence, PastLife},
     flight::boot_id,
@@ -40,7 +41,6 @@ use crate::{
     node_information,
     ports::{
         ClusterDirectory, DiskPort, Ears, LinkWatch, SignalWatch,
-        cluster::{Access, ClusterPort},
         kvstore::{Embedded, Etcd},
         manifests::{Manifests, Watch},
     },
@@ -115,7 +115,7 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
         }
         None => None,
     };
-    let cluster = Access::of(&config).map(ClusterPort::start).transpose()?;
+    let cluster = config.api_server().map(ClusterPort::start).transpose()?;
     let follows = cluster.is_some();
     if !follows && config.identity_allocation_mode == IdentityAllocationMode::Crd {
         bail!(

@@ -29,7 +29,7 @@ use crate::{
     config::{Config, EnablePolicy},
     gateway::Gateway,
     node_name::node_name,
-    ports::{Ears, cluster::Access},
+    ports::Ears,
     settings,
 };
 
@@ -135,7 +135,7 @@ fn facts(config: &Config, node: &NodeNumbers) -> anyhow::Result<Facts> {
         cluster: config.cluster_name.clone(),
         cluster_id: ClusterId(config.cluster_id),
         features: features(config)?,
-        follows_cluster: Access::of(config).is_some(),
+        follows_cluster: config.api_server().is_some(),
         options: settings::options(config),
         bpf_root: config.bpf_root.clone(),
         socket_path: config.socket_path.clone(),

@@ -11,6 +11,7 @@ mod checks;
 mod faults;
 pub mod history;
 pub mod model;
+pub mod operators;
 mod oracle;
 pub mod record;
 mod report;

@@ -8,6 +8,7 @@ use volvox_testbed::{
     lab::Binaries,
     sim::{
         history::{action::Action, draw::draw, scenarios},
+        operators,
         record::trace::Trace,
         seeds_until_caught,
         world::node::Node,
@@ -28,6 +29,15 @@ fn random_histories_end_well() {
     for seed in 1..=SEEDS {
         if let Err(failure) = Node::new(Trace::default()).run(&draw(seed)) {
             panic!("cargo testbed sim --seed {seed}: {failure:?}");
+        }
+    }
+}
+
+#[test]
+fn random_histories_of_operators_end_well() {
+    for seed in 1..=2 * SEEDS {
+        if let Err(failure) = operators::live(seed, |_| ()) {
+            panic!("cargo testbed sim --operators --seed {seed}: {failure:?}");
         }
     }
 }

@@ -27,4 +27,5 @@ mod witness;
 pub use actor::{ClusterPeers, ClusterSettings, ClusterSupervisor, SourcesStatus};
 pub use messages::{ClusterMsg, Heard, SourceMsg, SourceState, SourceStatus};
 pub use source::SourceView;
+pub(crate) use source::spawn_source;
 pub use witness::{KnownServer, ServerView};

@@ -33,6 +33,17 @@ impl Backoff {
         self.tries.failures()
     }
 
+    /// Whether to ask it now: nothing is out. A pause ends.
+    #[must_use]
+    pub(crate) fn begin_now<B: Behaviour>(&mut self, cx: &mut Cx<'_, B>) -> bool {
+        self.tries.begin_now(cx)
+    }
+
+    /// There is an answer, which is neither a success nor a failure of the whole.
+    pub(crate) fn answered(&mut self) {
+        self.tries.answered();
+    }
+
     /// It answers again.
     pub(crate) fn succeeded(&mut self) {
         self.tries.succeeded();

@@ -1,6 +1,9 @@
 //! The list of Kubernetes and Cilium resources to watch: their API paths, versions and feeds.
 
-use crate::{model::Feed, ports::Resource};
+use crate::{
+    model::Feed,
+    ports::{Reader, Resource},
+};
 
 fn plain(
     name: &'static str,
@@ -8,7 +11,15 @@ fn plain(
     api_version: &'static str,
     kind: &'static str,
 ) -> Resource {
-    Resource { name, path, api_version, kind, fields: None, definition: None }
+    Resource {
+        name,
+        path,
+        api_version,
+        kind,
+        fields: None,
+        definition: None,
+        reader: Reader::Agent,
+    }
 }
 
 fn cilium(

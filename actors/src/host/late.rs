@@ -24,6 +24,11 @@ impl<T: Clone> Late<T> {
         let _ = self.0.set(address);
     }
 
+    /// The address, if there is one by now.
+    pub(crate) fn try_get(&self) -> Option<T> {
+        self.0.get().cloned()
+    }
+
     pub(crate) fn get(&self) -> T {
         self.0.get().expect("cells run after all are spawned").clone()
     }

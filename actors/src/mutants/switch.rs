@@ -77,7 +77,19 @@ impl Mutant {
         Self::ServicesNotSwept,
         Self::StrangersNotSwept,
         Self::NodeNotSwept,
+        Self::PrefixesUnrecorded,
+        Self::PrefixesForgotten,
+        Self::LeftoversUnlisted,
+        Self::IdentitiesUnmarked,
+        Self::LeftoversUnversioned,
+        Self::OwnersUnasked,
+        Self::ExpiredLeads,
     ];
+
+    /// Whether it is a bug of an operator, not of a node's agent.
+    pub fn is_of_operator(self) -> bool {
+        self >= Self::PrefixesUnrecorded
+    }
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -138,6 +150,13 @@ impl Mutant {
             Self::ServicesNotSwept => "services-not-swept",
             Self::StrangersNotSwept => "strangers-not-swept",
             Self::NodeNotSwept => "node-not-swept",
+            Self::PrefixesUnrecorded => "prefixes-unrecorded",
+            Self::PrefixesForgotten => "prefixes-forgotten",
+            Self::LeftoversUnlisted => "leftovers-unlisted",
+            Self::IdentitiesUnmarked => "identities-unmarked",
+            Self::LeftoversUnversioned => "leftovers-unversioned",
+            Self::OwnersUnasked => "owners-unasked",
+            Self::ExpiredLeads => "expired-leads",
         }
     }
 }

@@ -23,6 +23,18 @@ pub struct Resource {
     pub fields: Option<String>,
     /// Name of the CustomResourceDefinition without which there are none.
     pub definition: Option<&'static str>,
+    /// Who reads its objects.
+    pub reader: Reader,
+}
+
+/// Who reads objects: what that one does not read is left out of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reader {
+    /// The agent of a node.
+    #[default]
+    Agent,
+    /// The operator of a cluster, which reads fewer parts of more objects, and their versions.
+    Operator,
 }
 
 /// Which object of a resource.
@@ -142,10 +154,14 @@ pub enum Verb {
     /// Change its metadata and its status by a strategic merge patch, which knows what tells the
     /// members of a list apart. Only the server's own kinds have that.
     Status(Value),
-    /// Remove it, if it is the one of that UID.
+    /// Change the status of a custom resource by a JSON merge patch.
+    MergeStatus(Value),
+    /// Remove it, if it is the one of that UID and, where one is given, still of that version.
     Delete {
         /// The UID.
         uid: String,
+        /// Its `resourceVersion`.
+        version: Option<String>,
     },
 }
 
@@ -171,6 +187,9 @@ pub trait Cluster {
         next: Option<String>,
         reply: Reply<Result<Page, ClusterError>>,
     );
+
+    /// One object as it is now.
+    fn get(&self, resource: &Resource, key: &ObjectKey, reply: Reply<Result<Object, ClusterError>>);
 
     /// Whether there is a CustomResourceDefinition of that name.
     fn is_defined(&self, definition: &str, reply: Reply<Result<bool, ClusterError>>);

@@ -48,6 +48,8 @@ struct Server {
     version: u64,
     /// What happened up to here is forgotten.
     compacted: u64,
+    /// Objects say of which version they are.
+    stamps: bool,
     /// Definitions that are there.
     defined: BTreeSet<String>,
     faults: Faults,
@@ -114,9 +116,12 @@ impl MemoryCluster {
     }
 
     /// An object is so from now on.
-    pub fn apply(&self, object: Value) {
+    pub fn apply(&self, mut object: Value) {
         let (kind, key) = place(&object);
         let mut server = self.0.borrow_mut();
+        if server.stamps {
+            object["metadata"]["resourceVersion"] = (server.version + 1).to_string().into();
+        }
         server.objects.entry(kind.clone()).or_default().insert(key.clone(), object.clone());
         server.happened(kind, ObjectChange::Applied(Object { key, value: object }));
     }
@@ -127,6 +132,11 @@ impl MemoryCluster {
         let mut server = self.0.borrow_mut();
         server.objects.entry(kind.clone()).or_default().remove(&key);
         server.happened(kind, ObjectChange::Deleted(key));
+    }
+
+    /// Objects say from now on of which version they are, as operators read it.
+    pub fn stamp(&self) {
+        self.0.borrow_mut().stamps = true;
     }
 
     /// Whether there is that definition from now on.
@@ -317,11 +327,17 @@ impl Server {
                 object["metadata"]["uid"] = format!("made-{}", self.version).into();
                 Some(object)
             }
-            (Verb::Delete { uid }, Some(object)) => match object["metadata"]["uid"] == *uid {
-                true => None,
-                false => return Err(ClusterError::Conflict(format!("{key} has another UID"))),
-            },
-            (Verb::Merge(patch), Some(object)) => Some(patches::merge(object, &patch)),
+            (Verb::Delete { uid, version }, Some(object)) => {
+                if object["metadata"]["uid"] != *uid {
+                    return Err(ClusterError::Conflict(format!("{key} has another UID")));
+                }
+                is_of_version(&object, version.as_deref())?;
+                None
+            }
+            (Verb::Merge(patch) | Verb::MergeStatus(patch), Some(object)) => {
+                is_of_version(&object, patch["metadata"]["resourceVersion"].as_str())?;
+                Some(patches::merge(object, &patch))
+            }
             (Verb::Status(patch), Some(object)) => Some(patches::strategic(object, &patch)),
             (Verb::Patch(patch), Some(object)) => {
                 Some(patches::patch(object, &patch).map_err(ClusterError::Invalid)?)
@@ -333,7 +349,10 @@ impl Server {
         }
         let all = self.objects.entry(resource.kind.to_owned()).or_default();
         let change = match after {
-            Some(value) => {
+            Some(mut value) => {
+                if self.stamps {
+                    value["metadata"]["resourceVersion"] = (self.version + 1).to_string().into();
+                }
                 all.insert(key.clone(), value.clone());
                 ObjectChange::Applied(Object { key, value })
             }
@@ -351,6 +370,15 @@ impl Server {
         let missing = undefined || self.faults.unserved.contains(resource.path);
         let missing = missing.then(|| ClusterError::NotFound(resource.path.to_owned()));
         self.faults.failing.get(resource.kind).cloned().or(missing)
+    }
+}
+
+/// Whether an object is still of the version that somebody saw.
+fn is_of_version(object: &Value, seen: Option<&str>) -> Result<(), ClusterError> {
+    let version = object["metadata"]["resourceVersion"].as_str();
+    match seen.is_none_or(|seen| version == Some(seen)) {
+        true => Ok(()),
+        false => Err(ClusterError::Conflict(format!("it is of version {version:?} by now"))),
     }
 }
 
@@ -401,6 +429,25 @@ impl Cluster for MemoryCluster {
         }
         let page = server.page(resource, next.as_deref());
         server.answer(reply, page);
+    }
+
+    fn get(
+        &self,
+        resource: &Resource,
+        key: &ObjectKey,
+        reply: Reply<Result<Object, ClusterError>>,
+    ) {
+        let mut server = self.0.borrow_mut();
+        if server.faults.hung {
+            return server.unanswered.push(Box::new(reply));
+        }
+        let there = server.objects.get(resource.kind).and_then(|all| all.get(key)).cloned();
+        let there = there.map(|value| Object { key: key.clone(), value });
+        let answer = match server.failure(resource) {
+            Some(error) => Err(error),
+            None => there.ok_or_else(|| ClusterError::NotFound(key.to_string())),
+        };
+        server.answer(reply, answer);
     }
 
     fn is_defined(&self, definition: &str, reply: Reply<Result<bool, ClusterError>>) {

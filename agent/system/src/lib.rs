@@ -1,6 +1,7 @@
 //! The operating system as the programs of a node meet it: network namespaces, netlink, settings of the
 //! kernel, mapped memory, threads, time, and the terminal of whoever started them.
 
+pub mod causes;
 mod clock;
 pub mod duration;
 #[cfg(any(test, feature = "fuzzing"))]

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use volvox_actors_simulated::model::EndpointId;
 
-use super::{checks::Realised, history::action::Action, model::REMOTE_PODS, world::node::Node};
+use super::{
+    checks::Realised, history::action::Action, model::REMOTE_PODS, operators::OperatorsFailure,
+    world::node::Node,
+};
 
 /// Why a history ended badly.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,6 +17,12 @@ pub struct Failure {
     pub at: usize,
     /// What was wrong.
     pub what: String,
+}
+
+impl From<OperatorsFailure> for Failure {
+    fn from(failure: OperatorsFailure) -> Self {
+        Self { at: failure.at, what: failure.what }
+    }
 }
 
 /// What a history came to.

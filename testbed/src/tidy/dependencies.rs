@@ -4,10 +4,11 @@ use std::path::Path;
 
 use super::{Problem, Tree};
 
-const PACKAGES: [&str; 12] = [
+const PACKAGES: [&str; 13] = [
     "actors",
     "agent",
     "agent/cli",
+    "agent/cluster",
     "agent/cni",
     "agent/inspect",
     "agent/maps",

@@ -14,7 +14,7 @@ use super::{
     ClusterMsg, Heard, SourceMsg, SourceState, SourceStatus,
     answers::ClusterAnswer,
     pending::PendingNews,
-    source::Source,
+    source::{SOURCE_CAPACITY, Source},
     witness::{KnownServer, SOON, Witness},
 };
 use crate::{
@@ -36,8 +36,6 @@ use crate::{
     services::service_cache::ServicesMsg,
 };
 
-/// Capacity of a source's mailbox, messages.
-const SOURCE_CAPACITY: usize = 64;
 /// How long a source is waited for before it is asked again: as long as it takes.
 const SYNC_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 /// How long the first policies may take to be in force before pods are handed on all the same.

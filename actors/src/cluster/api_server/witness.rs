@@ -14,7 +14,7 @@ use crate::{
     cluster::sources::Hearing,
     host::{Pauses, Retry, Time},
     mutants::{Mutant, mutated},
-    ports::{ClusterError, Page, Resource},
+    ports::{ClusterError, Page, Reader, Resource},
 };
 
 /// How often the server is asked.
@@ -85,6 +85,7 @@ impl Witness {
             kind: "Namespace",
             fields: Some("metadata.name=kube-system".to_owned()),
             definition: None,
+            reader: Reader::Agent,
         }
     }
 

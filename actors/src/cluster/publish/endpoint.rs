@@ -43,7 +43,11 @@ pub(super) fn desired(
 /// That it goes, if nobody made another one meanwhile.
 pub(super) fn removal(there: &Value) -> Option<DesiredNodeObject> {
     let uid = there["metadata"]["uid"].as_str()?.to_owned();
-    Some(DesiredNodeObject { what: Value::Null, there: there.clone(), verb: Verb::Delete { uid } })
+    Some(DesiredNodeObject {
+        what: Value::Null,
+        there: there.clone(),
+        verb: Verb::Delete { uid, version: None },
+    })
 }
 
 /// Whether it is of the node of that address.

@@ -3,10 +3,9 @@
 use std::{io, path::PathBuf};
 
 use volvox_actors::ports::KvError;
-
 #[cfg(feature = "etcd-rs")]
-use crate::ports::causes::reported;
-use crate::ports::causes::with_causes;
+use volvox_system::causes::reported;
+use volvox_system::causes::with_causes;
 
 /// Why etcd cannot be spoken to.
 #[derive(Debug, thiserror::Error)]

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::sim::{
     history::{action::Action, draw::draw, scenarios},
+    operators::{self, OperatorsTally},
     record::trace::Trace,
     runner::{Failure, Tally},
     world::node::Node,
@@ -53,6 +54,9 @@ pub struct Options {
     /// The same with this one only
     #[arg(long, value_name = "NAME", conflicts_with = "mutants")]
     pub mutant: Option<String>,
+    /// Histories of operators of a cluster instead of a node's
+    #[arg(long, conflicts_with_all = ["only", "write", "scenario", "mutants", "mutant"])]
+    pub operators: bool,
     /// Figures as JSON, one line each
     #[arg(long)]
     pub json: bool,
@@ -78,9 +82,42 @@ pub fn run(options: &Options) -> Result<i32> {
         return mutants::run(options.mutant.as_deref(), options.json);
     }
     match options.seed {
+        _ if options.operators => of_operators(options),
         Some(seed) => one(options, seed),
         None => many(options),
     }
+}
+
+/// Histories of operators: one in words, or many.
+fn of_operators(options: &Options) -> Result<i32> {
+    if let Some(seed) = options.seed {
+        let outcome = operators::live(seed, |what| volvox_system::say!("{what}"));
+        return Ok(match outcome {
+            Ok(OperatorsTally { started, steps }) => {
+                volvox_system::say!("well: {started} operators, {steps} steps");
+                0
+            }
+            Err(failure) => {
+                volvox_system::say!("FAILED behind action {}: {}", failure.at, failure.what);
+                1
+            }
+        });
+    }
+    let last = options.from.saturating_add(options.seeds).saturating_sub(1);
+    let (total, failed) = all(options.from..=last, |seed| {
+        let tally = operators::live(seed, |_| ())?;
+        Ok(Tally { lives: tally.started, records: tally.steps, ..Tally::default() })
+    });
+    for (seed, failure) in failed.iter().take(SHRUNK_MAX) {
+        volvox_system::say!("cargo testbed sim --operators --seed {seed}: {}", failure.what);
+    }
+    let (operators, steps) = (total.lives, total.records);
+    volvox_system::say!(
+        "{} histories of {operators} operators in {steps} steps: {} failed",
+        options.seeds,
+        failed.len()
+    );
+    Ok(i32::from(!failed.is_empty()))
 }
 
 /// One history, in words.

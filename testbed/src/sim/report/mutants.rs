@@ -7,6 +7,7 @@ use volvox_actors_simulated::mutants::{Mutant, switch};
 use super::parallel::all;
 use crate::sim::{
     history::{draw::draw, scenarios},
+    operators,
     record::trace::Trace,
     runner::{Failure, Tally},
     world::node::Node,
@@ -21,7 +22,10 @@ pub fn seeds_until_caught(mutant: Mutant, most: u64) -> Option<(u64, Failure)> {
     let caught = (1..=most).find_map(|seed| {
         let scenario = scenarios::ALL.get(seed as usize - 1).map(|it| it.actions(seed));
         let mut histories = scenario.into_iter().chain(std::iter::once_with(|| draw(seed)));
-        let failure = histories.find_map(|it| Node::new(Trace::default()).run(&it).err());
+        let failure = match mutant.is_of_operator() {
+            true => operators::live(seed, |_| ()).err().map(Failure::from),
+            false => histories.find_map(|it| Node::new(Trace::default()).run(&it).err()),
+        };
         failure.map(|failure| (seed, failure))
     });
     switch(None);

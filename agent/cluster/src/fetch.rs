@@ -13,10 +13,10 @@ use kube::{Client, client::Body};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, time::timeout};
-use volvox_actors::ports::{ClusterError, ObjectWrite, Page, Resource, Verb};
+use volvox_actors::ports::{ClusterError, Object, ObjectKey, ObjectWrite, Page, Resource, Verb};
+use volvox_system::causes::reported;
 
 use super::{Access, Seen, events::Lines, trim::object};
-use crate::ports::causes::reported;
 
 /// Objects on a page.
 const PAGE: usize = 250;
@@ -32,7 +32,7 @@ const BUSY: Duration = Duration::from_secs(1);
 const BUSY_MAX: Duration = Duration::from_secs(300);
 
 /// The way to the server. What failed is forgotten: the next request reads anew how to get there.
-pub(crate) struct Connection {
+pub struct Connection {
     access: Access,
     client: tokio::sync::Mutex<Option<Client>>,
 }
@@ -53,12 +53,13 @@ struct ListMeta {
 }
 
 impl Connection {
-    pub(crate) fn new(access: Access) -> Self {
+    /// A way by which nothing was asked yet.
+    pub fn new(access: Access) -> Self {
         Self { access, client: tokio::sync::Mutex::default() }
     }
 
     /// One page of a list.
-    pub(crate) async fn list(
+    pub async fn list(
         &self,
         resource: &Resource,
         next: Option<&str>,
@@ -78,6 +79,16 @@ impl Connection {
         let objects = items.into_iter().filter_map(|item| object(resource, item)).collect();
         let next = Some(list.metadata.r#continue).filter(|next| !next.is_empty());
         Ok(Page { objects, version: list.metadata.resource_version, next })
+    }
+
+    /// One object.
+    pub async fn one(&self, resource: &Resource, key: &ObjectKey) -> Result<Object, ClusterError> {
+        let path = format!("{}/{}", resource.path_in(&key.namespace), key.name);
+        let bytes = collect(self.get(path).await?, PAGE_BYTES_MAX).await?;
+        let value = serde_json::from_slice(&bytes)
+            .map_err(|error| ClusterError::Failed(format!("{key} of it is none: {error}")))?;
+        object(resource, value)
+            .ok_or_else(|| ClusterError::Failed(format!("{key} of it has no name")))
     }
 
     /// Whether there is a definition of that name.
@@ -141,7 +152,7 @@ impl Connection {
     }
 
     /// Does something with an object.
-    pub(crate) async fn write(&self, write: &ObjectWrite) -> Result<(), ClusterError> {
+    pub async fn write(&self, write: &ObjectWrite) -> Result<(), ClusterError> {
         let ObjectWrite { resource, key, verb } = write;
         let all = resource.path_in(&key.namespace);
         let one = format!("{all}/{}", key.name);
@@ -158,10 +169,17 @@ impl Connection {
                 let kind = "application/strategic-merge-patch+json";
                 (Method::PATCH, format!("{one}/status"), kind, patch.to_string())
             }
-            Verb::Delete { uid } => {
-                let options = json!({
+            Verb::MergeStatus(patch) => {
+                let kind = "application/merge-patch+json";
+                (Method::PATCH, format!("{one}/status"), kind, patch.to_string())
+            }
+            Verb::Delete { uid, version } => {
+                let mut options = json!({
                     "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": { "uid": uid },
                 });
+                if let Some(version) = version {
+                    options["preconditions"]["resourceVersion"] = version.as_str().into();
+                }
                 (Method::DELETE, one, JSON, options.to_string())
             }
         };

@@ -8,7 +8,7 @@ mod access;
 mod events;
 mod fetch;
 #[cfg(any(test, feature = "fuzzing"))]
-pub(crate) mod fuzzing;
+pub mod fuzzing;
 #[cfg(test)]
 mod tests;
 mod trim;
@@ -22,11 +22,14 @@ use tokio::{
 };
 use volvox_actors::{
     host::Reply,
-    ports::{Cluster, ClusterError, ObjectChange, ObjectWatch, ObjectWrite, Page, Resource},
+    ports::{
+        Cluster, ClusterError, Object, ObjectChange, ObjectKey, ObjectWatch, ObjectWrite, Page,
+        Resource,
+    },
 };
 
 pub use access::Access;
-pub(crate) use fetch::Connection;
+pub use fetch::Connection;
 
 /// Batches of events that wait for the actors; then the server waits.
 const BATCHES_MAX: usize = 16;
@@ -89,6 +92,17 @@ impl Cluster for ClusterPort {
     ) {
         let (connection, resource) = (Arc::clone(&self.connection), resource.clone());
         self.run(async move { connection.list(&resource, next.as_deref()).await }, reply);
+    }
+
+    fn get(
+        &self,
+        resource: &Resource,
+        key: &ObjectKey,
+        reply: Reply<Result<Object, ClusterError>>,
+    ) {
+        let (connection, resource) = (Arc::clone(&self.connection), resource.clone());
+        let key = key.clone();
+        self.run(async move { connection.one(&resource, &key).await }, reply);
     }
 
     fn is_defined(&self, definition: &str, reply: Reply<Result<bool, ClusterError>>) {

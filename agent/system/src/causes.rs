@@ -3,12 +3,12 @@
 use std::error::Error;
 
 /// An error's own words and its causes.
-pub(super) fn reported(error: &dyn Error) -> String {
+pub fn reported(error: &dyn Error) -> String {
     with_causes(error.to_string(), error)
 }
 
 /// `text`, which tells of an error, and behind it the causes that it does not name itself.
-pub(super) fn with_causes(mut text: String, error: &dyn Error) -> String {
+pub fn with_causes(mut text: String, error: &dyn Error) -> String {
     let mut source = error.source();
     while let Some(cause) = source {
         let words = cause.to_string();

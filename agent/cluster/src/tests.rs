@@ -1,7 +1,7 @@
 //! The edges of the port; the lab talks to a real server.
 
 use serde_json::{Value, json};
-use volvox_actors::ports::{ClusterError, ObjectChange, Resource};
+use volvox_actors::ports::{ClusterError, ObjectChange, Reader, Resource};
 
 use super::{Access, events::Lines, trim::object};
 
@@ -13,6 +13,7 @@ fn pods() -> Resource {
         kind: "Pod",
         fields: None,
         definition: None,
+        reader: Reader::Agent,
     }
 }
 

@@ -9,7 +9,7 @@ use super::{events::Lines, trim::object};
 
 /// Events of a watch, as they come in pieces; the first byte says of which kind of object, the second
 /// one how long the pieces are.
-pub(crate) fn events(data: &[u8]) {
+pub fn events(data: &[u8]) {
     let [kind, length, rest @ ..] = data else { return };
     let all: Vec<Resource> =
         resources("node").into_iter().chain(further("node")).flat_map(|(_, forms)| forms).collect();

@@ -1,8 +1,8 @@
 //! Which parts of an object are kept. All others are dropped as soon as it is parsed, to save
 //! memory.
 
-use serde_json::{Map, Value};
-use volvox_actors::ports::{Object, ObjectKey, Resource};
+use serde_json::{Map, Value, json};
+use volvox_actors::ports::{Object, ObjectKey, Reader, Resource};
 
 /// What somebody reads of an object,
 const PARTS: [&str; 9] = [
@@ -25,6 +25,13 @@ const IDENTITY_METADATA: [&str; 2] = ["annotations", "name"];
 /// of what has an owner that counts, such as what this node keeps true,
 const OWN_METADATA: [&str; 6] =
     ["annotations", "labels", "name", "namespace", "ownerReferences", "uid"];
+/// of what an operator looks at,
+const OPERATOR_METADATA: [&str; 6] =
+    ["annotations", "name", "namespace", "ownerReferences", "resourceVersion", "uid"];
+/// and of its annotations: that an identity is to go, that a CiliumNode is to stay, and what the Lease
+/// says of prefixes;
+const OPERATOR_ANNOTATIONS: [&str; 3] =
+    ["io.cilium.heartbeat", "cilium.io/do-not-gc", "volvox.io/prefixes"];
 /// of a Node,
 const NODE: [&str; 3] = ["podCIDR", "podCIDRs", "taints"];
 /// of its annotations, and those of an identity,
@@ -80,6 +87,9 @@ pub(super) fn object(resource: &Resource, mut value: Value) -> Option<Object> {
         return None;
     };
     let object = value.as_object_mut()?;
+    if resource.reader == Reader::Operator {
+        return Some(Object { key, value: for_operator(resource, object) });
+    }
     keep(object, &PARTS);
     if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
         match resource.kind {
@@ -162,6 +172,47 @@ pub(super) fn object(resource: &Resource, mut value: Value) -> Option<Object> {
     object.insert("apiVersion".to_owned(), resource.api_version.into());
     object.insert("kind".to_owned(), resource.kind.into());
     Some(Object { key, value })
+}
+
+/// As much as an operator reads: who it is, in which version, whose, and what is used by it.
+fn for_operator(resource: &Resource, object: &mut Map<String, Value>) -> Value {
+    let mut status = object.remove("status").unwrap_or_default();
+    let mut spec = object.remove("spec").unwrap_or_default();
+    if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+        keep(metadata, &OPERATOR_METADATA);
+        match metadata.get_mut("annotations") {
+            Some(Value::Object(annotations)) if resource.kind != "Pod" => {
+                annotations.retain(|name, _| OPERATOR_ANNOTATIONS.iter().any(|it| name == it));
+            }
+            _ => drop(metadata.remove("annotations")),
+        }
+    }
+    keep(object, &["metadata"]);
+    match resource.kind {
+        "CiliumEndpoint" => {
+            object.insert(
+                "status".to_owned(),
+                json!({ "identity": { "id": status["identity"]["id"] } }),
+            );
+        }
+        "CiliumNode" => {
+            let ipam = json!({ "ipam": { "podCIDRs": spec["ipam"]["podCIDRs"] } });
+            let error =
+                json!({ "ipam": { "operator-status": status["ipam"]["operator-status"].take() } });
+            object.insert("spec".to_owned(), ipam);
+            object.insert("status".to_owned(), error);
+        }
+        "Pod" => {
+            object.insert("status".to_owned(), json!({ "phase": status["phase"].take() }));
+        }
+        "Lease" => {
+            object.insert("spec".to_owned(), spec.take());
+        }
+        _ => {}
+    }
+    object.insert("apiVersion".to_owned(), resource.api_version.into());
+    object.insert("kind".to_owned(), resource.kind.into());
+    Value::Object(std::mem::take(object))
 }
 
 /// Whether a pod of this `spec` wants ports of its node.

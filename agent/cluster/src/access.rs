@@ -9,8 +9,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 use volvox_actors::ports::ClusterError;
-
-use crate::{config::Config, ports::causes::reported};
+use volvox_system::causes::reported;
 
 /// How long a connection may take.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
@@ -29,14 +28,10 @@ pub struct Access {
 }
 
 impl Access {
-    /// What the settings say, or the pod in which the agent runs; `None` if there is no cluster.
-    pub fn of(config: &Config) -> Option<Self> {
-        let reported = Self {
-            kubeconfig: config.k8s_kubeconfig_path.clone(),
-            server: config.k8s_api_server.clone(),
-        };
+    /// What the settings say, or the pod in which the program runs; `None` if there is no cluster.
+    pub fn found(self) -> Option<Self> {
         let in_pod = || env::var_os(SERVICE_HOST).is_some() && PathBuf::from(TOKEN).exists();
-        (config.enable_k8s && (reported != Self::default() || in_pod())).then_some(reported)
+        (self != Self::default() || in_pod()).then_some(self)
     }
 
     /// A client by what the files say now: certificates and tokens are renewed.
@@ -64,7 +59,7 @@ impl Access {
     }
 }
 
-fn address(server: &str) -> Result<axum::http::Uri, ClusterError> {
+fn address(server: &str) -> Result<hyper::Uri, ClusterError> {
     let text = if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
     text.parse().map_err(|error| {
         ClusterError::Unreachable(format!(

@@ -1,0 +1,32 @@
+//! The operator of a cluster: it leads by a Lease, gives prefixes to nodes, and removes what nodes and
+//! pods left behind.
+//!
+//! It is one process among several, and any of them may die or stall at any moment. Three rules keep
+//! them from doing harm:
+//!
+//! - Who leads holds the Lease `cilium-operator-resource-lock`, as Cilium's operator does: one of all of
+//!   them works. Every change of the Lease is made to the version that was read.
+//! - A prefix is written into the Lease before it is written into a CiliumNode. So who takes the Lease
+//!   over knows what the one before may still write, and gives none of it to another node.
+//! - Objects are listed only after the Lease was taken. What is removed is removed in the version that
+//!   was seen, right after the Lease was confirmed, and not before somebody asked again for the pod or
+//!   the Node that it belongs to.
+//!
+//! An operator that loses the Lease, or of which an actor crashed, ends. The next one begins anew.
+
+mod collector;
+mod ending;
+mod follower;
+mod leadership;
+mod news;
+mod prefixes;
+mod resources;
+mod supervisor;
+#[cfg(test)]
+mod tests;
+
+pub use collector::{CollectorSettings, CollectorView};
+pub use ending::OperatorEnd;
+pub use leadership::{LeadershipMsg, LeadershipSettings, LeadershipView};
+pub use prefixes::{ClusterPools, PoolError, PoolRange, PrefixesView};
+pub use supervisor::{OperatorSettings, OperatorSupervisor};

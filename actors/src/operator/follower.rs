@@ -1,0 +1,103 @@
+//! Follows the cluster for who leads it: one source for each kind of object, whose words go on to those
+//! who work. It begins when the Lease is taken, so that no list is older than that.
+
+use std::rc::Rc;
+
+use super::{
+    ending::{OnlyLife, OperatorEnd},
+    news::{Followed, ObjectNews, Standing},
+    resources::ALL,
+};
+use crate::{
+    cluster::api_server::{ClusterMsg, SourceState, spawn_source},
+    host::{Behaviour, Cx, NoAnswer, Outlet},
+    ports::Cluster,
+};
+
+/// Who hears of what.
+pub(super) struct Hearer {
+    pub(super) name: &'static str,
+    pub(super) to: Outlet<ObjectNews>,
+    pub(super) of: &'static [Followed],
+}
+
+/// Follows the cluster.
+pub(super) struct Follower {
+    pub(super) cluster: Rc<dyn Cluster>,
+    pub(super) seed: u64,
+    pub(super) hearers: Vec<Hearer>,
+    pub(super) life: OnlyLife,
+    standings: Vec<Standing>,
+}
+
+impl Follower {
+    pub(super) fn new(
+        cluster: Rc<dyn Cluster>,
+        seed: u64,
+        hearers: Vec<Hearer>,
+        life: OnlyLife,
+    ) -> Self {
+        Self { cluster, seed, hearers, life, standings: vec![Standing::default(); ALL.len()] }
+    }
+
+    fn say(&self, of: Followed, news: &ObjectNews) {
+        for hearer in self.hearers.iter().filter(|hearer| hearer.of.contains(&of)) {
+            if hearer.to.say(news.clone()).is_err() {
+                self.life.ending.end(OperatorEnd::Overrun(hearer.name));
+            }
+        }
+    }
+
+    fn state(&mut self, source: usize, state: &SourceState) {
+        let standing = match state {
+            SourceState::Synced(_) => Standing::Followed,
+            SourceState::Undefined => Standing::Undefined,
+            SourceState::Listing | SourceState::Broken { .. } => Standing::Unknown,
+        };
+        let (Some(of), Some(known)) = (ALL.get(source), self.standings.get_mut(source)) else {
+            return;
+        };
+        if std::mem::replace(known, standing) != standing {
+            self.say(*of, &ObjectNews::Standing(*of, standing));
+        }
+    }
+}
+
+impl Behaviour for Follower {
+    type Msg = ClusterMsg;
+    type Answer = NoAnswer;
+    type Observed = Vec<Standing>;
+
+    fn started(&mut self, cx: &mut Cx<'_, Self>) {
+        if !self.life.begin() {
+            return;
+        }
+        for (number, of) in ALL.into_iter().enumerate() {
+            let (cluster, me) = (Rc::clone(&self.cluster), cx.me().clone());
+            spawn_source(cx.host(), cluster, me, number, vec![of.resource()], self.seed);
+        }
+    }
+
+    fn handle(&mut self, msg: ClusterMsg, _: &mut Cx<'_, Self>) {
+        match msg {
+            ClusterMsg::Changed { source, objects } => {
+                if let Some(of) = ALL.get(source) {
+                    self.say(*of, &ObjectNews::Changed(*of, objects));
+                }
+            }
+            ClusterMsg::State { source, state, .. } => self.state(source, &state),
+            // It lists anew by itself; who removes something confirms the Lease first, which another
+            // server does not have.
+            ClusterMsg::Replaced { .. } => {}
+            ClusterMsg::Server(_) | ClusterMsg::AwaitSync(..) | ClusterMsg::Show(_) => {}
+        }
+    }
+
+    fn answered(&mut self, answer: NoAnswer, _: &mut Cx<'_, Self>) {
+        match answer {}
+    }
+
+    fn observe(&self) -> Vec<Standing> {
+        self.standings.clone()
+    }
+}

@@ -1,0 +1,41 @@
+//! What the follower of the cluster says to those who work.
+
+use serde_json::Value;
+
+use crate::ports::ObjectKey;
+
+/// Objects that an operator follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+pub(super) enum Followed {
+    /// Pods that have not ended.
+    Pods,
+    /// CiliumEndpoints.
+    Endpoints,
+    /// CiliumIdentities.
+    Identities,
+    /// CiliumNodes.
+    CiliumNodes,
+    /// Nodes.
+    Nodes,
+}
+
+/// Whether all objects of a kind are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub(super) enum Standing {
+    /// Not yet, or the server fails.
+    #[default]
+    Unknown,
+    /// All that there are were told, and what happens is told.
+    Followed,
+    /// Nobody defined such objects.
+    Undefined,
+}
+
+/// Something that the follower says.
+#[derive(Clone, Debug)]
+pub(super) enum ObjectNews {
+    /// These are so now, or are gone.
+    Changed(Followed, Vec<(ObjectKey, Option<Value>)>),
+    /// Whether all of them are known.
+    Standing(Followed, Standing),
+}

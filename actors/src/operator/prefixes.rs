@@ -1,0 +1,19 @@
+//! Prefixes for nodes, of pools of the cluster: the owner of who has which.
+//!
+//! ```text
+//!  a CiliumNode lacks one ─▶ free one drawn ─▶ recorded in the Lease ─▶ written into the CiliumNode
+//! ```
+//!
+//! What a node has stays: a prefix is never taken away or changed. Where two nodes have the same one, both
+//! are told, in their CiliumNodes, and people decide.
+
+mod actor;
+mod answers;
+mod grants;
+mod messages;
+mod pool;
+
+pub(super) use actor::{Prefixes, PrefixesPeers};
+pub(super) use messages::PrefixesMsg;
+pub use messages::PrefixesView;
+pub use pool::{ClusterPools, PoolError, PoolRange};

@@ -1,0 +1,168 @@
+//! How an operator comes to life: the owner of the Lease first, and those who work when it has it.
+
+use std::rc::Rc;
+
+use super::{
+    collector::{Collector, CollectorMsg, CollectorPeers, CollectorSettings, CollectorView},
+    ending::{Ending, OnlyLife, OperatorEnd},
+    follower::{Follower, Hearer},
+    leadership::{Leadership, LeadershipMsg, LeadershipPeers, LeadershipSettings, LeadershipView},
+    news::Followed,
+    prefixes::{ClusterPools, Prefixes, PrefixesMsg, PrefixesPeers, PrefixesView},
+};
+use crate::{
+    host::{Host, Late, Ref, Reply},
+    ports::Cluster,
+};
+
+/// Capacity of a mailbox, messages: pages of lists and batches of events.
+const CAPACITY: usize = 65_536;
+
+/// What an operator does.
+#[derive(Clone, Debug)]
+pub struct OperatorSettings {
+    /// How it leads.
+    pub leadership: LeadershipSettings,
+    /// Out of what nodes get prefixes.
+    pub pools: ClusterPools,
+    /// What is removed.
+    pub collector: CollectorSettings,
+}
+
+/// An operator.
+#[derive(Clone)]
+pub struct OperatorSupervisor {
+    leadership: Ref<LeadershipMsg>,
+    workers: Late<Workers>,
+}
+
+/// Those who work for who leads.
+#[derive(Clone)]
+struct Workers {
+    prefixes: Ref<PrefixesMsg>,
+    collector: Ref<CollectorMsg>,
+}
+
+impl OperatorSupervisor {
+    /// Brings an operator to life. `ended` is answered when it has to end.
+    pub fn spawn(
+        host: &Host,
+        cluster: Rc<dyn Cluster>,
+        settings: OperatorSettings,
+        ended: Reply<OperatorEnd>,
+    ) -> Self {
+        let ending = Ending::new(ended);
+        let (late, workers) = (Late::<Ref<LeadershipMsg>>::default(), Late::default());
+        let LeadershipSettings { seed, .. } = settings.leadership;
+        let begin = {
+            let (cluster, late, workers) = (Rc::clone(&cluster), late.clone(), workers.clone());
+            let (ending, settings) = (ending.clone(), settings.clone());
+            move |host: &Host, recorded: Option<String>| {
+                let leader = Leader {
+                    cluster: Rc::clone(&cluster),
+                    leadership: late.get(),
+                    ending: ending.clone(),
+                };
+                workers.set(leader.work(host, &settings, recorded, seed));
+            }
+        };
+        let life = OnlyLife::new("leadership", &ending);
+        let peers = LeadershipPeers { cluster, begin: Rc::new(begin), life };
+        let leads = settings.leadership;
+        let make = move || Leadership::new(peers.clone(), leads.clone());
+        let leadership = host.spawn("leadership", CAPACITY, make);
+        late.set(leadership.clone());
+        Self { leadership, workers }
+    }
+
+    /// Who leads.
+    pub fn leadership(&self) -> &Ref<LeadershipMsg> {
+        &self.leadership
+    }
+
+    /// Shows what is known of prefixes and of what is left over; nothing of who does not lead.
+    pub fn show(&self, prefixes: Reply<PrefixesView>, collector: Reply<CollectorView>) {
+        if let Some(workers) = self.workers.try_get() {
+            // Who is gone lets go of the question, and who asked hears that.
+            let _ = workers.prefixes.tell(PrefixesMsg::Show(prefixes));
+            let _ = workers.collector.tell(CollectorMsg::Show(collector));
+        }
+    }
+
+    /// Gives the Lease back. Answered when that is done.
+    pub fn release(&self, reply: Reply<()>) {
+        let _ = self.leadership.tell(LeadershipMsg::Release(reply));
+    }
+
+    /// Shows who leads.
+    pub fn show_leadership(&self, reply: Reply<LeadershipView>) {
+        let _ = self.leadership.tell(LeadershipMsg::Show(reply));
+    }
+}
+
+struct Leader {
+    cluster: Rc<dyn Cluster>,
+    leadership: Ref<LeadershipMsg>,
+    ending: Ending,
+}
+
+impl Leader {
+    /// Brings those to life who work. The follower comes last: it lists what they hear.
+    fn work(
+        &self,
+        host: &Host,
+        settings: &OperatorSettings,
+        recorded: Option<String>,
+        seed: u64,
+    ) -> Workers {
+        let prefixes = self.prefixes(host, settings.pools.clone(), recorded);
+        let collector = self.collector(host, settings.collector);
+        self.follow(host, &prefixes, &collector, seed);
+        Workers { prefixes, collector }
+    }
+
+    fn prefixes(
+        &self,
+        host: &Host,
+        pools: ClusterPools,
+        recorded: Option<String>,
+    ) -> Ref<PrefixesMsg> {
+        let peers = PrefixesPeers {
+            cluster: Rc::clone(&self.cluster),
+            leadership: self.leadership.clone(),
+            life: OnlyLife::new("prefixes", &self.ending),
+        };
+        let make = move || Prefixes::new(peers.clone(), pools.clone(), recorded.as_deref());
+        host.spawn("prefixes", CAPACITY, make)
+    }
+
+    fn collector(&self, host: &Host, settings: CollectorSettings) -> Ref<CollectorMsg> {
+        let peers = CollectorPeers {
+            cluster: Rc::clone(&self.cluster),
+            leadership: self.leadership.clone(),
+            life: OnlyLife::new("collector", &self.ending),
+        };
+        host.spawn("collector", CAPACITY, move || Collector::new(peers.clone(), settings))
+    }
+
+    fn follow(
+        &self,
+        host: &Host,
+        prefixes: &Ref<PrefixesMsg>,
+        collector: &Ref<CollectorMsg>,
+        seed: u64,
+    ) {
+        let (prefixes, collector) = (prefixes.clone(), collector.clone());
+        let hearers = move || {
+            let (of_prefixes, of_collector) =
+                (prefixes.outlet(PrefixesMsg::News), collector.outlet(CollectorMsg::News));
+            vec![
+                Hearer { name: "prefixes", to: of_prefixes, of: &[Followed::CiliumNodes] },
+                Hearer { name: "collector", to: of_collector, of: &super::resources::ALL },
+            ]
+        };
+        let (cluster, life) = (Rc::clone(&self.cluster), OnlyLife::new("follower", &self.ending));
+        let make = move || Follower::new(Rc::clone(&cluster), seed, hearers(), life.clone());
+        host.spawn("follower", CAPACITY, make);
+    }
+}

@@ -1,0 +1,371 @@
+//! Lives through a history of operators, by its seed.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use volvox_actors_simulated::{ports::ClusterError, testing::MemoryCluster};
+
+use super::{
+    oracle::Truth,
+    process::{COLLECTION, Process},
+};
+use crate::random::Random;
+
+/// What happens in a history, at most so often.
+const ACTIONS: usize = 160;
+/// Operators at a time.
+const PROCESSES: usize = 3;
+/// Numbers of identities that pods have.
+pub(super) const IDENTITIES: std::ops::RangeInclusive<u32> = 1001..=1004;
+const NODES: usize = 6;
+const PODS: usize = 4;
+const HEARTBEAT: &str = "io.cilium.heartbeat";
+/// Who does nothing else comes to rest in fewer steps.
+const STEPS_MAX: usize = 20_000;
+
+/// Why a history ended badly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperatorsFailure {
+    /// Which action it was.
+    pub at: usize,
+    /// What was wrong.
+    pub what: String,
+}
+
+/// What a history came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OperatorsTally {
+    /// Operators that were started.
+    pub started: u64,
+    /// Steps of actors and of the API server.
+    pub steps: u64,
+}
+
+struct World {
+    cluster: MemoryCluster,
+    processes: Vec<Process>,
+    truth: Truth,
+    random: Random,
+    tally: OperatorsTally,
+    /// Counts objects that were made.
+    made: u64,
+    failing: Option<&'static str>,
+}
+
+/// Lives through the history of a seed; `say` hears of each action.
+pub fn live(seed: u64, mut say: impl FnMut(String)) -> Result<OperatorsTally, OperatorsFailure> {
+    let mut world = World::new(seed);
+    for at in 0..ACTIONS {
+        let what = world.act();
+        say(what);
+        world.complaint().map_or(Ok(()), |what| Err(OperatorsFailure { at, what }))?;
+    }
+    say("nothing goes wrong any more".to_owned());
+    let end = world.end();
+    end.map_err(|what| OperatorsFailure { at: ACTIONS, what })?;
+    Ok(world.tally)
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let cluster = MemoryCluster::new();
+        cluster.stamp();
+        cluster.be_slow();
+        let mut world = Self {
+            cluster,
+            processes: Vec::new(),
+            truth: Truth::default(),
+            random: Random::new(seed),
+            tally: OperatorsTally::default(),
+            made: 0,
+            failing: None,
+        };
+        world.start();
+        world
+    }
+
+    fn complaint(&mut self) -> Option<String> {
+        self.truth.complaint(&self.cluster)
+    }
+
+    /// One thing happens; what, in words.
+    fn act(&mut self) -> String {
+        match self.random.roll(20) {
+            0..=3 => self.steps(),
+            4..=7 => self.time(),
+            8 => self.start(),
+            9 => self.kill(),
+            10 | 11 => self.stall_or_resume(),
+            12 | 13 => self.node(),
+            14 | 15 => self.node_goes(),
+            16 | 17 => self.pod(),
+            18 => self.pod_goes(),
+            _ => self.server(),
+        }
+    }
+
+    /// Some steps, in whatever order.
+    fn steps(&mut self) -> String {
+        let count = 1 + self.random.roll(40);
+        let done = (0..count).take_while(|_| self.step()).count();
+        format!("{done} steps")
+    }
+
+    /// One actor handles one message, or the server's next word arrives.
+    fn step(&mut self) -> bool {
+        let running = self.processes.iter().filter(|process| process.runs());
+        let cells: usize = running.map(|process| process.universe.runnable_count()).sum();
+        let all = cells + self.cluster.jobs();
+        if all == 0 {
+            return false;
+        }
+        self.tally.steps += 1;
+        let mut chosen = self.random.roll(all);
+        if chosen >= cells {
+            self.cluster.step(chosen - cells);
+            return true;
+        }
+        for process in self.processes.iter().filter(|process| process.runs()) {
+            let count = process.universe.runnable_count();
+            if chosen < count {
+                return process.universe.step(chosen);
+            }
+            chosen -= count;
+        }
+        false
+    }
+
+    /// Time passes, for some of it with all that happens meanwhile.
+    fn time(&mut self) -> String {
+        let most = [1, 5, 20, 100][self.random.roll(4)];
+        let span = self.random.below(Duration::from_secs(most));
+        self.pass(span);
+        format!("{span:?} pass")
+    }
+
+    fn pass(&mut self, span: Duration) {
+        let mut left = span;
+        while !left.is_zero() {
+            let running = self.processes.iter().filter(|process| process.runs());
+            let next = running.filter_map(|process| {
+                let now = process.universe.host.now();
+                process.universe.host.next_timer().map(|next| next.since(now))
+            });
+            // A timer that is due fires; whatever else, time goes on.
+            let slice = next.min().unwrap_or(left).max(Duration::from_micros(1)).min(left);
+            for process in &mut self.processes {
+                match &mut process.stalled {
+                    Some(missed) => *missed += slice,
+                    None => {
+                        process.universe.clock().advance(slice);
+                        process.universe.host.fire_due();
+                    }
+                }
+            }
+            left -= slice;
+            let mut steps = 0;
+            while steps < STEPS_MAX && self.step() {
+                steps += 1;
+            }
+            self.bury();
+        }
+    }
+
+    /// Whoever ended is started again by its kubelet, sooner or later.
+    fn bury(&mut self) {
+        self.processes.retain(|process| process.ended().is_none() || !process.runs());
+    }
+
+    fn start(&mut self) -> String {
+        if self.processes.len() >= PROCESSES {
+            return "nobody starts".to_owned();
+        }
+        self.tally.started += 1;
+        self.processes.push(Process::start(&self.cluster, self.tally.started));
+        format!("operator {} starts", self.tally.started)
+    }
+
+    fn kill(&mut self) -> String {
+        if self.processes.is_empty() {
+            return "nobody dies".to_owned();
+        }
+        let chosen = self.random.roll(self.processes.len());
+        drop(self.processes.remove(chosen));
+        format!("operator {chosen} of those that run dies")
+    }
+
+    fn stall_or_resume(&mut self) -> String {
+        if self.processes.is_empty() {
+            return "nobody stalls".to_owned();
+        }
+        let chosen = self.random.roll(self.processes.len());
+        let process = &mut self.processes[chosen];
+        match process.runs() {
+            true => {
+                process.stalled = Some(Duration::ZERO);
+                format!("operator {chosen} of those that run stands still")
+            }
+            false => {
+                let missed = process.stalled.unwrap_or_default();
+                process.resume();
+                format!("operator {chosen} goes on after {missed:?}")
+            }
+        }
+    }
+
+    fn unique(&mut self, of: &str) -> String {
+        self.made += 1;
+        format!("{of}-{}", self.made)
+    }
+
+    fn apply(&mut self, kind: &str, namespace: &str, name: &str, more: Value) {
+        let uid = self.unique(kind);
+        let mut object = json!({
+            "kind": kind,
+            "metadata": { "name": name, "namespace": namespace, "uid": uid },
+        });
+        if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
+            object.extend(more);
+        }
+        self.cluster.apply(object);
+    }
+
+    fn remove(&self, kind: &str, namespace: &str, name: &str) {
+        if let Some(object) = self.cluster.object(kind, namespace, name) {
+            self.cluster.delete(&object);
+        }
+    }
+
+    /// A node joins.
+    fn node(&mut self) -> String {
+        let name = format!("node-{}", self.random.roll(NODES));
+        if self.truth.nodes.contains_key(&name) {
+            return format!("{name} is there");
+        }
+        // Whoever joins makes its CiliumNode anew, as another one's it is not.
+        self.remove("CiliumNode", "", &name);
+        self.truth.alone.remove(&name);
+        self.apply("Node", "", &name, json!({}));
+        self.apply("CiliumNode", "", &name, json!({ "spec": {} }));
+        let there = self.cluster.object("CiliumNode", "", &name).unwrap_or_default();
+        let uid = there["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        self.truth.nodes.insert(name.clone(), uid);
+        format!("{name} joins")
+    }
+
+    /// A node goes, and its CiliumNode may be left.
+    fn node_goes(&mut self) -> String {
+        let name = format!("node-{}", self.random.roll(NODES));
+        if self.truth.nodes.remove(&name).is_none() {
+            return format!("{name} is not there");
+        }
+        self.remove("Node", "", &name);
+        if self.random.roll(2) == 0 {
+            self.remove("CiliumNode", "", &name);
+        } else {
+            self.truth.alone.insert(name.clone());
+        }
+        format!("{name} goes")
+    }
+
+    /// A pod starts on some node; its agent takes an identity up for it.
+    fn pod(&mut self) -> String {
+        let name = format!("pod-{}", self.random.roll(PODS));
+        if self.truth.pods.contains_key(&name) {
+            return format!("{name} runs");
+        }
+        let left = self.cluster.object("CiliumEndpoint", "shop", &name);
+        let id = match left.as_ref().and_then(|it| it["status"]["identity"]["id"].as_u64()) {
+            // A pod of that name comes back, and what is left of it is as it should be.
+            Some(id) => id as u32,
+            None => IDENTITIES.start() + self.random.roll(IDENTITIES.count()) as u32,
+        };
+        self.take_up(id);
+        self.apply("Pod", "shop", &name, json!({ "status": { "phase": "Running" } }));
+        if left.is_none() {
+            self.apply(
+                "CiliumEndpoint",
+                "shop",
+                &name,
+                json!({ "status": { "identity": { "id": id } } }),
+            );
+        }
+        self.truth.pods.insert(name.clone(), id);
+        format!("{name} starts with identity {id}")
+    }
+
+    /// An agent makes an identity, or takes the mark off one that is to go.
+    fn take_up(&mut self, id: u32) {
+        let name = id.to_string();
+        match self.cluster.object("CiliumIdentity", "", &name) {
+            None => self.apply("CiliumIdentity", "", &name, json!({ "security-labels": {} })),
+            Some(mut there) if there["metadata"]["annotations"][HEARTBEAT].is_string() => {
+                there["metadata"]["annotations"] = json!({});
+                self.cluster.apply(there);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// A pod goes, and its CiliumEndpoint may be left.
+    fn pod_goes(&mut self) -> String {
+        let name = format!("pod-{}", self.random.roll(PODS));
+        if self.truth.pods.remove(&name).is_none() {
+            return format!("{name} does not run");
+        }
+        self.remove("Pod", "shop", &name);
+        if self.random.roll(2) == 0 {
+            self.remove("CiliumEndpoint", "shop", &name);
+        }
+        format!("{name} goes")
+    }
+
+    /// Something happens to the API server.
+    fn server(&mut self) -> String {
+        if let Some(kind) = self.failing.take() {
+            self.cluster.fail(kind, None);
+            return format!("{kind}s are served again");
+        }
+        let kinds = ["Lease", "CiliumNode", "CiliumEndpoint", "CiliumIdentity", "Pod", "Node"];
+        match self.random.roll(kinds.len() + 1) {
+            last if last == kinds.len() => {
+                self.cluster.compact();
+                "the server forgets what happened".to_owned()
+            }
+            chosen => {
+                let kind = kinds[chosen];
+                let error = ClusterError::Unreachable("connection refused".to_owned());
+                self.cluster.fail(kind, Some(error));
+                self.failing = Some(kind);
+                format!("{kind}s are not served")
+            }
+        }
+    }
+
+    /// Nothing goes wrong any more: in the end all is given that was asked for, and nothing is left.
+    fn end(&mut self) -> Result<(), String> {
+        if let Some(kind) = self.failing.take() {
+            self.cluster.fail(kind, None);
+        }
+        for process in &mut self.processes {
+            process.resume();
+        }
+        // One more, who may be the only one.
+        if self.processes.len() < PROCESSES {
+            self.start();
+        }
+        // Two rounds to mark and to remove, with all that delays them.
+        let long = (COLLECTION.unused + COLLECTION.identities) * 4;
+        for _ in 0..long.as_secs() {
+            self.pass(Duration::from_secs(1));
+            self.complaint().map_or(Ok(()), Err)?;
+            let leading = self.processes.iter().filter(|process| process.leads()).count();
+            if leading > 1 {
+                return Err(format!("{leading} operators lead"));
+            }
+            self.bury();
+        }
+        let pods: Vec<String> = (0..PODS).map(|number| format!("pod-{number}")).collect();
+        self.truth.undone(&self.cluster, &pods).map_or(Ok(()), Err)
+    }
+}
