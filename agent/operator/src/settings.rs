@@ -1,0 +1,364 @@
+//! The operator's settings: flags, environment, and a directory with a file for each, such as a mounted
+//! ConfigMap. Names and defaults are those of Cilium's operator.
+
+use std::{
+    ffi::OsString,
+    fs, io,
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use volvox_actors::operator::{ClusterPools, CollectorSettings, PoolError, PoolRange};
+use volvox_cluster::Access;
+use volvox_system::duration::parse_duration;
+
+/// Prefixes of environment variables, the weaker first.
+const VARIABLES: [&str; 2] = ["CILIUM", "VOLVOX"];
+
+/// Why the settings cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The command line is wrong, or asks for help.
+    #[error("{0}")]
+    CommandLine(clap::Error),
+    /// A setting that was said elsewhere is wrong.
+    #[error("{place} says --{flag}={value}: {cause}")]
+    Value {
+        /// Where it was said.
+        place: String,
+        /// Which one.
+        flag: String,
+        /// What was said.
+        value: String,
+        /// What is wrong.
+        cause: String,
+    },
+    /// The directory cannot be read.
+    #[error("--config-dir: {}: {cause}; correct the path, or its rights", .path.display())]
+    Directory {
+        /// The directory or a file of it.
+        path: PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
+    /// The pools are none.
+    #[error("--cluster-pool-ipv{family}-cidr, --cluster-pool-ipv{family}-mask-size: {cause}")]
+    Pool {
+        /// 4 or 6.
+        family: u8,
+        /// Why.
+        cause: PoolError,
+    },
+    /// No cluster is named.
+    #[error(
+        "no cluster is named: run it in a pod with a service account, or say --k8s-kubeconfig-path"
+    )]
+    NoCluster,
+}
+
+/// Who gives nodes their prefixes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OperatorIpam {
+    /// This operator, out of the pools.
+    ClusterPool,
+    /// The cluster itself: its controller manager gives each Node a podCIDR.
+    Kubernetes,
+}
+
+/// Where identities are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum IdentityMode {
+    /// CiliumIdentities, of which this operator removes those that nobody uses.
+    Crd,
+    /// An etcd, which forgets those of agents that went.
+    Kvstore,
+}
+
+/// What can be set.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "volvox-operator", version = env!("VOLVOX_VERSION"), args_override_self = true)]
+pub struct Settings {
+    /// Directory with a file for each setting, named as the flag
+    #[arg(long, value_name = "DIR")]
+    pub config_dir: Option<PathBuf>,
+    /// Kubeconfig of the API server; in a pod its service account says it
+    #[arg(long, value_name = "FILE")]
+    pub k8s_kubeconfig_path: Option<PathBuf>,
+    /// Address of the API server, whatever else says another one
+    #[arg(long, value_name = "URL")]
+    pub k8s_api_server: Option<String>,
+    /// Namespace of the Lease by which one of all operators leads
+    #[arg(long, value_name = "NAME", default_value = "kube-system")]
+    pub k8s_namespace: String,
+    /// Who gives nodes their prefixes
+    #[arg(long, value_enum, default_value = "cluster-pool")]
+    pub ipam: OperatorIpam,
+    /// Whether nodes have IPv4
+    #[arg(long, value_name = "BOOL", default_value = "true", action = ArgAction::Set)]
+    pub enable_ipv4: bool,
+    /// Whether nodes have IPv6
+    #[arg(long, value_name = "BOOL", default_value = "false", action = ArgAction::Set)]
+    pub enable_ipv6: bool,
+    /// Ranges out of which nodes get IPv4 prefixes
+    #[arg(
+        long, value_name = "CIDR", value_delimiter = ',', default_value = "10.0.0.0/8",
+        action = ArgAction::Set
+    )]
+    pub cluster_pool_ipv4_cidr: Vec<String>,
+    /// Length of the IPv4 prefix of a node
+    #[arg(long, value_name = "BITS", default_value_t = 24)]
+    pub cluster_pool_ipv4_mask_size: u8,
+    /// Ranges out of which nodes get IPv6 prefixes
+    #[arg(
+        long, value_name = "CIDR", value_delimiter = ',', default_value = "fd00::/104",
+        action = ArgAction::Set
+    )]
+    pub cluster_pool_ipv6_cidr: Vec<String>,
+    /// Length of the IPv6 prefix of a node
+    #[arg(long, value_name = "BITS", default_value_t = 112)]
+    pub cluster_pool_ipv6_mask_size: u8,
+    /// How often CiliumEndpoints are removed whose pod went as long ago; 0 for never
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_duration)]
+    pub cilium_endpoint_gc_interval: Duration,
+    /// Agents publish no CiliumEndpoints: neither these nor identities are removed
+    #[arg(long, value_name = "BOOL", default_value = "false", action = ArgAction::Set)]
+    pub disable_endpoint_crd: bool,
+    /// How often CiliumIdentities are looked through; 0 for never
+    #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = parse_duration)]
+    pub identity_gc_interval: Duration,
+    /// For how long nobody may have used a CiliumIdentity that is marked, and then removed
+    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = parse_duration)]
+    pub identity_heartbeat_timeout: Duration,
+    /// Where agents keep identities
+    #[arg(long, value_enum, default_value = "crd")]
+    pub identity_allocation_mode: IdentityMode,
+    /// How often CiliumNodes are removed whose Node went as long ago; 0 for never
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_duration)]
+    pub nodes_gc_interval: Duration,
+    /// Address and port of /healthz
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9234", value_parser = listen)]
+    pub operator_api_serve_addr: SocketAddr,
+    /// Address and port of /metrics, or :PORT for all addresses
+    #[arg(long, value_name = "ADDRESS", default_value = ":9963", value_parser = listen)]
+    pub operator_prometheus_serve_addr: SocketAddr,
+}
+
+/// An address and port to listen on, or a port for all addresses, as Go writes that.
+fn listen(text: &str) -> Result<SocketAddr, String> {
+    let port = text.strip_prefix(':').and_then(|port| port.parse().ok());
+    let all = port.map(|port| SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)));
+    all.map_or_else(|| text.parse().map_err(|_| "write ADDRESS:PORT or :PORT".to_owned()), Ok)
+}
+
+struct Said {
+    place: String,
+    flag: String,
+    value: String,
+}
+
+impl Said {
+    fn argument(&self) -> OsString {
+        format!("--{}={}", self.flag, self.value).into()
+    }
+}
+
+/// The settings: the command line before the environment, that before the directory.
+pub fn load(
+    arguments: impl IntoIterator<Item = OsString>,
+    get: impl Fn(&str) -> Option<OsString>,
+) -> Result<Settings, SettingsError> {
+    let mut arguments = arguments.into_iter();
+    let program = arguments.next().unwrap_or_else(|| "volvox-operator".into());
+    let own: Vec<OsString> = arguments.collect();
+    let environment = environment(get);
+    let with = |lower: &[Said]| {
+        let lower = lower.iter().map(Said::argument);
+        [program.clone()].into_iter().chain(lower).chain(own.iter().cloned()).collect::<Vec<_>>()
+    };
+    let first = parse(with(&environment), &environment)?;
+    let mut lower = match &first.config_dir {
+        Some(dir) => directory(dir)?,
+        None => Vec::new(),
+    };
+    lower.extend(environment);
+    parse(with(&lower), &lower)
+}
+
+fn parse(arguments: Vec<OsString>, lower: &[Said]) -> Result<Settings, SettingsError> {
+    let error = match Settings::command().try_get_matches_from(arguments) {
+        Ok(matches) => {
+            return Settings::from_arg_matches(&matches).map_err(SettingsError::CommandLine);
+        }
+        Err(error) => error,
+    };
+    // What was said elsewhere is told by its place.
+    for said in lower {
+        let alone = [OsString::from("volvox-operator"), said.argument()];
+        if let Err(error) = Settings::command().try_get_matches_from(alone) {
+            let text = error.to_string();
+            let (cause, _) = text.split_once("\n\nFor more").unwrap_or((&text, ""));
+            let cause = cause.trim_start_matches("error: ").trim().to_owned();
+            let Said { place, flag, value } = said;
+            let (place, flag, value) = (place.clone(), flag.clone(), value.clone());
+            return Err(SettingsError::Value { place, flag, value, cause });
+        }
+    }
+    Err(SettingsError::CommandLine(error))
+}
+
+fn flags() -> Vec<String> {
+    let command = Settings::command();
+    let named = command.get_arguments().filter_map(|arg| arg.get_long().map(str::to_owned));
+    named.filter(|flag| !["help", "version"].contains(&flag.as_str())).collect()
+}
+
+fn environment(get: impl Fn(&str) -> Option<OsString>) -> Vec<Said> {
+    let mut all = Vec::new();
+    for prefix in VARIABLES {
+        for flag in flags() {
+            let name = format!("{prefix}_{}", flag.to_uppercase().replace('-', "_"));
+            let value = get(&name).and_then(|value| value.into_string().ok());
+            if let Some(value) = value.filter(|value| !value.is_empty()) {
+                all.push(Said { place: format!("environment variable {name}"), flag, value });
+            }
+        }
+    }
+    all
+}
+
+/// Settings of the directory: files that are no flag are other programs', and an empty one says nothing.
+fn directory(dir: &Path) -> Result<Vec<Said>, SettingsError> {
+    let failed = |path: &Path, cause| SettingsError::Directory { path: path.to_owned(), cause };
+    fs::read_dir(dir).map_err(|cause| failed(dir, cause))?;
+    let mut all = Vec::new();
+    for flag in flags().into_iter().filter(|flag| flag != "config-dir") {
+        let path = dir.join(&flag);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => continue,
+            Err(cause) => return Err(failed(&path, cause)),
+        };
+        let value = text.trim_end_matches(['\n', '\r']).to_owned();
+        // The agent's ways to get addresses that are no work of an operator.
+        let is_other = flag == "ipam" && value != "cluster-pool";
+        let value = if is_other { "kubernetes".to_owned() } else { value };
+        if !value.is_empty() {
+            all.push(Said { place: path.display().to_string(), flag, value });
+        }
+    }
+    Ok(all)
+}
+
+impl Settings {
+    /// How the API server is reached.
+    pub fn access(&self) -> Result<Access, SettingsError> {
+        let said = Access {
+            kubeconfig: self.k8s_kubeconfig_path.clone(),
+            server: self.k8s_api_server.clone(),
+        };
+        said.found().ok_or(SettingsError::NoCluster)
+    }
+
+    /// Out of what nodes get prefixes.
+    pub fn pools(&self) -> Result<ClusterPools, SettingsError> {
+        let mut ranges = Vec::new();
+        let gives = self.ipam == OperatorIpam::ClusterPool;
+        for (family, is_on, cidrs, length) in [
+            (4, self.enable_ipv4, &self.cluster_pool_ipv4_cidr, self.cluster_pool_ipv4_mask_size),
+            (6, self.enable_ipv6, &self.cluster_pool_ipv6_cidr, self.cluster_pool_ipv6_mask_size),
+        ] {
+            // Cilium's ConfigMap has them apart by spaces.
+            let cidrs = cidrs.iter().flat_map(|it| it.split_whitespace());
+            for cidr in cidrs.filter(|_| gives && is_on) {
+                let range = PoolRange::new(cidr, length);
+                ranges.push(range.map_err(|cause| SettingsError::Pool { family, cause })?);
+            }
+        }
+        ClusterPools::new(ranges).map_err(|cause| SettingsError::Pool { family: 4, cause })
+    }
+
+    /// What is removed, and when.
+    pub fn collector(&self) -> CollectorSettings {
+        let told = |span: Duration| if self.disable_endpoint_crd { Duration::ZERO } else { span };
+        let identities = match self.identity_allocation_mode {
+            IdentityMode::Crd => told(self.identity_gc_interval),
+            IdentityMode::Kvstore => Duration::ZERO,
+        };
+        CollectorSettings {
+            endpoints: told(self.cilium_endpoint_gc_interval),
+            identities,
+            unused: self.identity_heartbeat_timeout,
+            nodes: self.nodes_gc_interval,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loaded(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Settings, String> {
+        let arguments = ["volvox-operator"].iter().chain(arguments).map(OsString::from);
+        let get = |name: &str| {
+            variables.iter().find(|(it, _)| *it == name).map(|(_, value)| OsString::from(value))
+        };
+        load(arguments, get).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_config_map_of_cilium_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, value) in [
+            ("cluster-pool-ipv4-cidr", "10.1.0.0/16 10.2.0.0/16"),
+            ("cluster-pool-ipv4-mask-size", "25\n"),
+            ("identity-gc-interval", "15m0s"),
+            ("operator-prometheus-serve-addr", ":9963"),
+            ("enable-ipv6", "false"),
+            ("ipam", "cluster-pool"),
+            ("bpf-lb-map-max", "65536"),
+            ("nodes-gc-interval", ""),
+        ] {
+            fs::write(dir.path().join(name), value).unwrap();
+        }
+        let argument = format!("--config-dir={}", dir.path().display());
+        let settings = loaded(&[&argument], &[]).unwrap();
+        assert_eq!(settings.cluster_pool_ipv4_mask_size, 25);
+        assert_eq!(settings.operator_prometheus_serve_addr.port(), 9963);
+        let range = |text| PoolRange::new(text, 25).unwrap();
+        let pools = ClusterPools::new(vec![range("10.1.0.0/16"), range("10.2.0.0/16")]);
+        assert_eq!(settings.pools().unwrap(), pools.unwrap());
+        // Later layers win, and say what they were.
+        let variables = [("CILIUM_NODES_GC_INTERVAL", "1m"), ("VOLVOX_NODES_GC_INTERVAL", "2m")];
+        let settings = loaded(&[&argument], &variables).unwrap();
+        assert_eq!(settings.collector().nodes, Duration::from_secs(120));
+        let settings = loaded(&[&argument, "--nodes-gc-interval=0"], &variables).unwrap();
+        assert_eq!(settings.collector().nodes, Duration::ZERO);
+        fs::write(dir.path().join("identity-gc-interval"), "soon").unwrap();
+        let error = loaded(&[&argument], &[]).unwrap_err();
+        assert!(error.contains("identity-gc-interval says --identity-gc-interval=soon"), "{error}");
+        fs::write(dir.path().join("identity-gc-interval"), "").unwrap();
+        fs::write(dir.path().join("ipam"), "multi-pool").unwrap();
+        assert!(loaded(&[&argument], &[]).unwrap().pools().unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_is_named() {
+        let bad = |arguments: &[&str]| {
+            loaded(arguments, &[])
+                .and_then(|settings| settings.pools().map_err(|error| error.to_string()))
+        };
+        let error = bad(&["--cluster-pool-ipv4-cidr=10.0.0.0/33"]).unwrap_err();
+        assert!(
+            error.contains("--cluster-pool-ipv4-cidr") && error.contains("10.0.0.0/33"),
+            "{error}"
+        );
+        let error = bad(&["--cluster-pool-ipv4-mask-size=7"]).unwrap_err();
+        assert!(error.contains("give a length from 8 to 30"), "{error}");
+        assert!(bad(&["--enable-ipv4=maybe"]).is_err());
+        assert!(bad(&["--config-dir=/nowhere"]).unwrap_err().contains("/nowhere"));
+        let off = loaded(&["--disable-endpoint-crd=true"], &[]).unwrap().collector();
+        assert_eq!((off.endpoints, off.identities), (Duration::ZERO, Duration::ZERO));
+    }
+}
