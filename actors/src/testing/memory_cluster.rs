@@ -83,6 +83,8 @@ struct Faults {
     mute: bool,
     /// What it says takes its time.
     slow: bool,
+    /// So does what it is told to write.
+    writes_late: bool,
 }
 
 struct ObjectWatcher {
@@ -102,6 +104,8 @@ enum Delivery {
     Answer(Box<dyn FnOnce()>),
     /// What the watch of that number has not seen yet.
     Look(u64),
+    /// A write arrives.
+    Write(ObjectWrite, Reply<Result<(), ClusterError>>),
 }
 
 impl MemoryCluster {
@@ -172,6 +176,11 @@ impl MemoryCluster {
             Delivery::Look(number) => {
                 let server = &mut *self.0.borrow_mut();
                 server.look(number);
+            }
+            Delivery::Write(write, reply) => {
+                let mut server = self.0.borrow_mut();
+                let outcome = server.write(write);
+                server.answer(reply, outcome);
             }
         }
     }
@@ -465,6 +474,9 @@ impl Cluster for MemoryCluster {
         let mut server = self.0.borrow_mut();
         if server.faults.hung {
             return server.unanswered.push(Box::new(reply));
+        }
+        if server.faults.writes_late {
+            return server.late.push(Delivery::Write(write, reply));
         }
         let answer = server.write(write);
         server.answer(reply, answer);

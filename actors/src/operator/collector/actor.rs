@@ -1,6 +1,6 @@
 //! Who removes what is left over, one object after the other.
 
-use std::{collections::VecDeque, rc::Rc, time::Duration};
+use std::{collections::VecDeque, mem, rc::Rc, time::Duration};
 
 use serde_json::json;
 
@@ -75,10 +75,22 @@ pub(in crate::operator) struct Collector {
     settings: CollectorSettings,
     known: Known,
     queue: VecDeque<Leftover>,
-    /// For how many of the queue the Lease was confirmed.
+    /// What is being done, for which the server or the Lease is asked.
+    phase: CollectingPhase,
+    /// For how many more the Lease was confirmed.
     confirmed: usize,
-    is_busy: bool,
     view: CollectorView,
+}
+
+/// What the collector waits for.
+#[derive(Debug, Default)]
+enum CollectingPhase {
+    #[default]
+    Idle,
+    /// The Lease.
+    Confirming,
+    /// The owner of this one, or that it is written.
+    Removing(Leftover),
 }
 
 impl Collector {
@@ -88,8 +100,8 @@ impl Collector {
             settings,
             known: Known::default(),
             queue: VecDeque::new(),
+            phase: CollectingPhase::default(),
             confirmed: 0,
-            is_busy: false,
             view: CollectorView::default(),
         }
     }
@@ -112,40 +124,45 @@ impl Collector {
 
     /// Does what comes next: the Lease, the owner, the write.
     fn advance(&mut self, cx: &mut Cx<'_, Self>) {
-        if self.is_busy {
+        if !matches!(self.phase, CollectingPhase::Idle) {
             return;
         }
-        let Some(next) = self.queue.front() else {
+        if self.queue.is_empty() {
             self.confirmed = 0;
-            return;
-        };
-        self.is_busy = true;
-        if self.confirmed == 0 {
+        } else if self.confirmed == 0 {
+            self.phase = CollectingPhase::Confirming;
             let leadership = self.peers.leadership.clone();
             let confirm = |reply| LeadershipMsg::Confirm { prefixes: None, reply };
             let why = "the Lease, before something is removed";
             cx.ask(&leadership, CONFIRM_PATIENCE, why, confirm, CollectorAnswer::Confirmed);
-            return;
+        } else if let Some(next) = self.queue.pop_front() {
+            self.confirmed -= 1;
+            self.look(cx, next);
         }
+    }
+
+    /// Asks for the pod or the Node that it belongs to.
+    fn look(&mut self, cx: &mut Cx<'_, Self>, next: Leftover) {
         let owner = match next.kind {
             _ if mutated(Mutant::OwnersUnasked) => None,
-            Kind::Endpoints => Some((pods(), next.key.clone())),
-            Kind::Nodes => Some((nodes(), next.key.clone())),
+            Kind::Endpoints => Some(pods()),
+            Kind::Nodes => Some(nodes()),
             // Its version says that nobody took it up.
             Kind::Identities => None,
         };
         match owner {
-            Some((resource, key)) => {
-                let why = format!("whether {} {key} is there", resource.kind);
+            Some(resource) => {
+                let why = format!("whether {} {} is there", resource.kind, next.key);
                 let reply = cx.expect("cluster", PATIENCE, why, CollectorAnswer::Looked);
-                self.peers.cluster.get(&resource, &key, reply);
+                self.peers.cluster.get(&resource, &next.key, reply);
             }
-            None => self.write(cx),
+            None => self.write(cx, &next),
         }
+        self.phase = CollectingPhase::Removing(next);
     }
 
     fn confirmed(&mut self, cx: &mut Cx<'_, Self>, answer: Result<bool, AskError>) {
-        self.is_busy = false;
+        self.phase = CollectingPhase::Idle;
         match answer {
             Ok(true) => {
                 self.confirmed = CONFIRMED_FOR;
@@ -163,15 +180,18 @@ impl Collector {
     ) {
         match answer {
             Ok(Ok(owner)) if !has_ended(&owner) => self.done(cx, false),
-            Ok(Ok(_) | Err(ClusterError::NotFound(_))) => self.write(cx),
-            Ok(Err(error)) => self.failed(cx, error.to_string()),
-            Err(error) => self.failed(cx, error.to_string()),
+            Ok(Ok(_) | Err(ClusterError::NotFound(_))) => {
+                if let CollectingPhase::Removing(leftover) = &self.phase {
+                    self.write(cx, leftover);
+                }
+            }
+            Ok(Err(error)) => self.failed(error.to_string()),
+            Err(error) => self.failed(error.to_string()),
         }
     }
 
-    fn write(&mut self, cx: &mut Cx<'_, Self>) {
-        let Some(next) = self.queue.front() else { return };
-        let Leftover { kind, key, uid, version, marks } = next.clone();
+    fn write(&self, cx: &mut Cx<'_, Self>, leftover: &Leftover) {
+        let Leftover { kind, key, uid, version, marks } = leftover.clone();
         let verb = match marks {
             true => {
                 let now = Timestamp::from_nanos(cx.wall()).0;
@@ -199,13 +219,14 @@ impl Collector {
             Ok(Ok(())) => self.done(cx, true),
             // It is another one by now, or gone.
             Ok(Err(ClusterError::Conflict(_) | ClusterError::NotFound(_))) => self.done(cx, false),
-            Ok(Err(error)) => self.failed(cx, error.to_string()),
-            Err(error) => self.failed(cx, error.to_string()),
+            Ok(Err(error)) => self.failed(error.to_string()),
+            Err(error) => self.failed(error.to_string()),
         }
     }
 
     fn done(&mut self, cx: &mut Cx<'_, Self>, is_written: bool) {
-        if let Some(Leftover { kind, key, marks, .. }) = self.queue.pop_front()
+        if let CollectingPhase::Removing(Leftover { kind, key, marks, .. }) =
+            mem::take(&mut self.phase)
             && is_written
         {
             let resource = kind.followed().resource();
@@ -216,19 +237,18 @@ impl Collector {
                 false => self.view.removed[kind as usize] += 1,
             }
         }
-        self.confirmed = self.confirmed.saturating_sub(1);
-        self.is_busy = false;
         self.advance(cx);
     }
 
     /// The server does not do what it should: the next round tries again.
-    fn failed(&mut self, _: &mut Cx<'_, Self>, error: String) {
+    fn failed(&mut self, error: String) {
         let left = self.queue.len();
         tracing::warn!(error, left, "what is left over stays until the next round");
         self.view.failed += 1;
         self.view.error = Some(error);
         self.queue.clear();
-        (self.is_busy, self.confirmed) = (false, 0);
+        self.phase = CollectingPhase::Idle;
+        self.confirmed = 0;
     }
 }
 

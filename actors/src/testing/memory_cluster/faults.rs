@@ -130,6 +130,12 @@ impl MemoryCluster {
         all.for_each(|object| self.apply(object));
     }
 
+    /// What is written from now on waits for [`step`](Self::step), too, and happens then, whatever became
+    /// of who wrote it.
+    pub fn write_late(&self) {
+        self.0.borrow_mut().faults.writes_late = true;
+    }
+
     /// What it says from now on waits for [`step`](Self::step).
     pub fn be_slow(&self) {
         self.0.borrow_mut().faults.slow = true;

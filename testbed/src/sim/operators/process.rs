@@ -13,10 +13,10 @@ use volvox_actors_simulated::{
 
 /// How often, and how old, in the simulated cluster: so that much happens in little time.
 pub(super) const COLLECTION: CollectorSettings = CollectorSettings {
-    endpoints: Duration::from_secs(40),
-    identities: Duration::from_secs(30),
-    unused: Duration::from_secs(80),
-    nodes: Duration::from_secs(40),
+    endpoints: Duration::from_secs(25),
+    identities: Duration::from_secs(20),
+    unused: Duration::from_secs(25),
+    nodes: Duration::from_secs(25),
 };
 
 /// Nodes get prefixes out of these: eight and more than eight.

@@ -50,6 +50,8 @@ struct World {
     /// Counts objects that were made.
     made: u64,
     failing: Option<&'static str>,
+    /// So many of the oldest words and writes that are under way do not arrive yet.
+    stuck: usize,
 }
 
 /// Lives through the history of a seed; `say` hears of each action.
@@ -71,6 +73,7 @@ impl World {
         let cluster = MemoryCluster::new();
         cluster.stamp();
         cluster.be_slow();
+        cluster.write_late();
         let mut world = Self {
             cluster,
             processes: Vec::new(),
@@ -79,6 +82,7 @@ impl World {
             tally: OperatorsTally::default(),
             made: 0,
             failing: None,
+            stuck: 0,
         };
         world.start();
         world
@@ -115,14 +119,14 @@ impl World {
     fn step(&mut self) -> bool {
         let running = self.processes.iter().filter(|process| process.runs());
         let cells: usize = running.map(|process| process.universe.runnable_count()).sum();
-        let all = cells + self.cluster.jobs();
+        let all = cells + self.cluster.jobs().saturating_sub(self.stuck);
         if all == 0 {
             return false;
         }
         self.tally.steps += 1;
         let mut chosen = self.random.roll(all);
         if chosen >= cells {
-            self.cluster.step(chosen - cells);
+            self.cluster.step(self.stuck + chosen - cells);
             return true;
         }
         for process in self.processes.iter().filter(|process| process.runs()) {
@@ -139,8 +143,13 @@ impl World {
     fn time(&mut self) -> String {
         let most = [1, 5, 20, 100][self.random.roll(4)];
         let span = self.random.below(Duration::from_secs(most));
+        if self.random.roll(3) == 0 {
+            self.stuck = self.cluster.jobs();
+        }
+        let stuck = self.stuck;
         self.pass(span);
-        format!("{span:?} pass")
+        self.stuck = 0;
+        format!("{span:?} pass, and {stuck} things are under way")
     }
 
     fn pass(&mut self, span: Duration) {
@@ -250,7 +259,10 @@ impl World {
         let there = self.cluster.object("CiliumNode", "", &name).unwrap_or_default();
         let uid = there["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
         self.truth.nodes.insert(name.clone(), uid);
-        format!("{name} joins")
+        // Who gives it something may stand still at any moment of that.
+        let steps = if self.random.roll(2) == 0 { self.steps() } else { "no steps".to_owned() };
+        let then = if self.random.roll(3) == 0 { self.stall_or_resume() } else { String::new() };
+        format!("{name} joins; {steps}; {then}")
     }
 
     /// A node goes, and its CiliumNode may be left.
@@ -278,7 +290,13 @@ impl World {
         let id = match left.as_ref().and_then(|it| it["status"]["identity"]["id"].as_u64()) {
             // A pod of that name comes back, and what is left of it is as it should be.
             Some(id) => id as u32,
-            None => IDENTITIES.start() + self.random.roll(IDENTITIES.count()) as u32,
+            None => {
+                // One that is about to go is the one of interest.
+                let marked = IDENTITIES.filter(|id| self.is_marked(*id)).collect::<Vec<_>>();
+                let all = IDENTITIES.collect::<Vec<_>>();
+                let is_marked = !marked.is_empty() && self.random.roll(2) == 0;
+                self.random.one_of(if is_marked { &marked } else { &all })
+            }
         };
         self.take_up(id);
         self.apply("Pod", "shop", &name, json!({ "status": { "phase": "Running" } }));
@@ -292,6 +310,11 @@ impl World {
         }
         self.truth.pods.insert(name.clone(), id);
         format!("{name} starts with identity {id}")
+    }
+
+    fn is_marked(&self, id: u32) -> bool {
+        let there = self.cluster.object("CiliumIdentity", "", &id.to_string()).unwrap_or_default();
+        there["metadata"]["annotations"][HEARTBEAT].is_string()
     }
 
     /// An agent makes an identity, or takes the mark off one that is to go.
@@ -355,7 +378,7 @@ impl World {
             self.start();
         }
         // Two rounds to mark and to remove, with all that delays them.
-        let long = (COLLECTION.unused + COLLECTION.identities) * 4;
+        let long = (COLLECTION.unused + COLLECTION.identities) * 5;
         for _ in 0..long.as_secs() {
             self.pass(Duration::from_secs(1));
             self.complaint().map_or(Ok(()), Err)?;
