@@ -378,9 +378,9 @@ impl World {
             self.start();
         }
         // Two rounds to mark and to remove, with all that delays them.
-        let long = (COLLECTION.unused + COLLECTION.identities) * 5;
-        for _ in 0..long.as_secs() {
-            self.pass(Duration::from_secs(1));
+        let long = (COLLECTION.unused + COLLECTION.identities) * 3 + Duration::from_secs(30);
+        for _ in 0..long.as_secs() / 3 {
+            self.pass(Duration::from_secs(3));
             self.complaint().map_or(Ok(()), Err)?;
             let leading = self.processes.iter().filter(|process| process.leads()).count();
             if leading > 1 {
