@@ -22,7 +22,9 @@ use tokio::{
 };
 use volvox_actors::{
     host::Reply,
-    ports::{Cluster, ClusterError, ObjectChange, ObjectWatch, ObjectWrite, Page, Resource},
+    ports::{
+        Cluster, ClusterError, Definition, ObjectChange, ObjectWatch, ObjectWrite, Page, Resource,
+    },
 };
 
 pub use access::Access;
@@ -91,9 +93,9 @@ impl Cluster for ClusterPort {
         self.run(async move { connection.list(&resource, next.as_deref()).await }, reply);
     }
 
-    fn is_defined(&self, definition: &str, reply: Reply<Result<bool, ClusterError>>) {
-        let (connection, definition) = (Arc::clone(&self.connection), definition.to_owned());
-        self.run(async move { connection.is_defined(&definition).await }, reply);
+    fn definition(&self, name: &str, reply: Reply<Result<Option<Definition>, ClusterError>>) {
+        let (connection, name) = (Arc::clone(&self.connection), name.to_owned());
+        self.run(async move { connection.definition(&name).await }, reply);
     }
 
     fn write(&self, write: ObjectWrite, reply: Reply<Result<(), ClusterError>>) {

@@ -16,7 +16,7 @@ use crate::{
     cluster::backoff::Backoff,
     host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives, Time, TimerId},
     mutants::{Mutant, mutated},
-    ports::{Cluster, ClusterError, Object, ObjectChange, ObjectWatch, Page, Resource},
+    ports::{Cluster, ClusterError, Definition, Object, ObjectChange, ObjectWatch, Page, Resource},
 };
 
 /// How long a page of a list may take; the port notices itself when nothing comes any more.
@@ -198,23 +198,24 @@ impl Source {
         let Some(definition) = self.resource().definition else { return };
         let why = format!("whether there is a CustomResourceDefinition {definition}");
         let reply = cx.expect("cluster", LIST_PATIENCE, why, SourceAnswer::Defined);
-        self.cluster.is_defined(definition, reply);
+        self.cluster.definition(definition, reply);
     }
 
     fn defined(
         &mut self,
         cx: &mut Cx<'_, Self>,
-        answer: Result<Result<bool, ClusterError>, AskError>,
+        answer: Result<Result<Option<Definition>, ClusterError>, AskError>,
     ) {
         match answered(answer) {
-            Ok(true) => {
+            Ok(Some(definition)) if definition.established => {
                 let Resource { name, api_version, .. } = self.resource();
                 let error = format!("{name} are defined, but not served as {api_version}");
                 // It may serve another version.
                 self.form = (self.form + 1) % self.forms.len();
                 self.rest(cx, ClusterError::NotFound(error));
             }
-            Ok(false) => {
+            // One that was never established never had objects.
+            Ok(_) => {
                 self.pages.clear();
                 let deltas = self.memory.reported.list(Vec::new());
                 if self.tell(deltas) {
