@@ -258,6 +258,15 @@ impl Source {
         }
     }
 
+    /// A pause is over. That of a life before may end in this one, which lists already.
+    fn end_pause(&mut self, cx: &mut Cx<'_, Self>) {
+        let rested = self.backoff.is_pausing();
+        self.backoff.over();
+        if rested || mutated(Mutant::PauseEndedTwice) {
+            self.resume(cx);
+        }
+    }
+
     /// The server said something: from now on its silence counts.
     fn spoken(&mut self, cx: &mut Cx<'_, Self>) {
         self.words += 1;
@@ -457,6 +466,7 @@ impl Behaviour for Source {
                 if synced { reply.send(()) } else { self.waiting.push(reply) }
             }
             SourceMsg::Relist => self.relist(cx),
+            SourceMsg::Defined => self.end_pause(cx),
         }
     }
 
@@ -466,14 +476,7 @@ impl Behaviour for Source {
             SourceAnswer::Defined(answer) => self.defined(cx, answer),
             SourceAnswer::Seen(number, answer) => self.seen(cx, number, answer),
             SourceAnswer::Silent(word) => self.silent(cx, word),
-            // The pause of a life before may end in this one, which lists already.
-            SourceAnswer::Retry => {
-                let rested = self.backoff.is_pausing();
-                self.backoff.over();
-                if rested || mutated(Mutant::PauseEndedTwice) {
-                    self.resume(cx);
-                }
-            }
+            SourceAnswer::Retry => self.end_pause(cx),
         }
     }
 
