@@ -125,7 +125,10 @@ pub fn node_supervisor(
             plain_nodes_after: Duration::ZERO,
             before: None,
         },
-        definitions: Vec::new(),
+        definitions: match config.register_crds {
+            true => volvox_packaging::definitions(),
+            false => Vec::new(),
+        },
         publish: Some(publish(config, node)),
     })
 }
