@@ -18,6 +18,8 @@ mod tests;
 
 use std::{collections::BTreeMap, rc::Rc, time::Duration};
 
+use serde_json::Value;
+
 use self::{
     spawn::Spawn,
     spawned::{Basis, NodeActors, ServiceActors, SharingActors},
@@ -27,6 +29,7 @@ use crate::{
         allocator,
         api_server::{ClusterMsg, ClusterSettings},
         clustermesh::MeshMsg,
+        definitions::DefinitionsMsg,
         kvstore::KvSettings,
         publish::{PublishSettings, PublisherMsg},
         remote_nodes::RemoteNodesMsg,
@@ -115,6 +118,8 @@ pub struct NodeSupervisorSettings {
     pub identity_allocation: allocator::Mode,
     /// How the cluster is followed, if one is.
     pub follow: ClusterSettings,
+    /// CustomResourceDefinitions that are brought to the cluster, if one is followed.
+    pub definitions: Vec<Value>,
     /// What the node says of itself in the cluster, if one is followed; `None` is nothing.
     pub publish: Option<PublishSettings>,
 }
@@ -138,6 +143,8 @@ pub struct NodeSupervisor {
     pub build_queue: Ref<BuildQueueMsg>,
     /// Who follows the cluster, if that is done.
     pub cluster: Option<Ref<ClusterMsg>>,
+    /// Who brings definitions there, if that is done.
+    pub definitions: Option<Ref<DefinitionsMsg>>,
     /// Who keeps what this node says of itself there, if that is done.
     pub publisher: Option<Ref<PublisherMsg>>,
     /// The keeper of pods and namespaces.
@@ -186,6 +193,7 @@ impl NodeSupervisor {
         let policy = spawn.policy(&basis);
         let publisher = spawn.publisher();
         let cluster = spawn.cluster(&basis, &serving, &policy, publisher.as_ref(), nodes.as_ref());
+        let definitions = spawn.definitions(cluster.as_ref());
         spawn.introduce(&basis, &policy);
         let auditor = spawn.auditor(&basis);
         let endpoints = spawn.endpoints(&basis, &policy, &auditor);
@@ -206,6 +214,7 @@ impl NodeSupervisor {
             policy,
             build_queue,
             cluster,
+            definitions,
             publisher,
             workloads,
             conntrack,

@@ -5,6 +5,7 @@
 
 mod agent_notices;
 mod cluster;
+mod definition;
 /// Wishes on disk, and the steps that fulfil them.
 pub mod disk;
 mod health_listeners;
@@ -19,6 +20,7 @@ pub use cluster::{
     Cluster, ClusterError, Object, ObjectChange, ObjectKey, ObjectWatch, ObjectWrite, Page, Reader,
     Resource, Verb,
 };
+pub use definition::{Definition, SCHEMA_VERSION_LABEL};
 pub use disk::{Disk, DiskError, FsOp};
 pub use health_listeners::{HealthAnswer, HealthListeners, ListenError};
 pub use kernel::{

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     net::{IpAddr, Ipv4Addr},
     process, thread,
+    time::Duration,
 };
 
 use anyhow::Context;
@@ -121,7 +122,12 @@ pub fn node_supervisor(
             node_name: node_name(),
             sync_timeout: config.sync_timeout(),
             further: Vec::new(),
+            plain_nodes_after: Duration::ZERO,
             before: None,
+        },
+        definitions: match config.register_crds {
+            true => volvox_packaging::definitions(),
+            false => Vec::new(),
         },
         publish: Some(publish(config, node)),
     })

@@ -220,7 +220,13 @@ fn the_service_account_may_do_what_the_agent_does() {
     ] {
         assert!(may(group, resource, verb), "{verb} {resource}");
     }
-    assert!(may("apiextensions.k8s.io", "customresourcedefinitions", "get"));
+    for verb in ["get", "create", "patch"] {
+        assert!(may("apiextensions.k8s.io", "customresourcedefinitions", verb), "{verb}");
+    }
+    let named = rules.iter().find_map(|rule| rule["resourceNames"].as_array());
+    let brought = volvox_packaging::definitions();
+    let names: Vec<&Value> = brought.iter().map(|it| &it["metadata"]["name"]).collect();
+    assert_eq!(named.unwrap().iter().collect::<Vec<_>>(), names, "these may be replaced");
     let container = &object(&all, "DaemonSet")["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(container["env"][0]["name"], "K8S_NODE_NAME");
     assert_eq!(container["env"][0]["valueFrom"]["fieldRef"]["fieldPath"], "spec.nodeName");

@@ -87,6 +87,16 @@ pub fn resources(node: &str) -> Vec<(Feed, Vec<Resource>)> {
     ]
 }
 
+/// CustomResourceDefinitions, which are looked at one by one and not watched.
+pub fn definitions() -> Resource {
+    plain(
+        "customresourcedefinitions",
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+    )
+}
+
 /// What is watched as well if somebody wants to hear of it: what this node says of itself, as it is
 /// there, so that it can be kept true, what the nodes tell each other, and what is served beside
 /// services.

@@ -1,6 +1,6 @@
 //! How everybody comes to life: a step for each kind of work, in the order of `NodeSupervisor::spawn`.
 
-use std::{collections::BTreeMap, rc::Rc};
+use std::{collections::BTreeMap, rc::Rc, time::Duration};
 
 use ipnet::IpNet;
 
@@ -16,6 +16,7 @@ use crate::{
         allocator,
         api_server::{ClusterMsg, ClusterPeers, ClusterSupervisor},
         clustermesh::{Mesh, MeshMsg, MeshPeers},
+        definitions::{Definitions, DefinitionsMsg, DefinitionsPeers},
         publish::{Publisher, PublisherMsg, PublisherPeers},
         remote_nodes::{self, RemoteNodes, RemoteNodesMsg, RemoteNodesPeers},
         sharing::{CrdActors, KvActors},
@@ -55,6 +56,9 @@ use crate::{
 /// Capacity of a supervisor's mailbox, messages: every endpoint that a node can have may tell it
 /// two things at once.
 const SUPERVISOR_CAPACITY: usize = 2 * 65_536;
+
+/// By then definitions that the agent brings are established, as a rule.
+const BROUGHT_AFTER: Duration = Duration::from_secs(30);
 
 /// A node's actors on their way to life.
 pub(super) struct Spawn<'a> {
@@ -279,6 +283,9 @@ impl<'a> Spawn<'a> {
         nodes: Option<&Ref<RemoteNodesMsg>>,
     ) -> Option<Ref<ClusterMsg>> {
         self.choose_feeds();
+        if !self.settings.definitions.is_empty() {
+            self.settings.follow.plain_nodes_after = BROUGHT_AFTER;
+        }
         let cluster = self.ports.cluster.clone()?;
         let (policy, workloads) = (policy.clone(), basis.workloads.clone());
         let (publisher, shares) = (publisher.cloned(), self.by_objects.is_some());
@@ -297,6 +304,19 @@ impl<'a> Spawn<'a> {
         let supervisor = self.supervisor("cluster", supervisor);
         self.late.cluster.set(supervisor.clone());
         Some(supervisor)
+    }
+
+    /// Who brings definitions to the cluster, if there are some to bring. Who waits for them hears of it.
+    pub(super) fn definitions(
+        &mut self,
+        follower: Option<&Ref<ClusterMsg>>,
+    ) -> Option<Ref<DefinitionsMsg>> {
+        let brought = std::mem::take(&mut self.settings.definitions);
+        let (cluster, follower) = self.ports.cluster.clone().zip(follower)?;
+        let peers = DefinitionsPeers { cluster, established: follower.outlet(ClusterMsg::Defined) };
+        let seed = self.settings.follow.seed;
+        (!brought.is_empty())
+            .then(|| self.supervisor("definitions", Definitions::factory(peers, brought, seed)))
     }
 
     /// Says which objects are followed besides those of policies and pods, and for whom.

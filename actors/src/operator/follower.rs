@@ -9,8 +9,8 @@ use super::{
     resources::ALL,
 };
 use crate::{
-    cluster::api_server::{ClusterMsg, SourceState, spawn_source},
-    host::{Behaviour, Cx, NoAnswer, Outlet},
+    cluster::api_server::{ClusterMsg, SourceMsg, SourceState, spawn_source},
+    host::{Behaviour, Cx, NoAnswer, Outlet, Ref},
     ports::Cluster,
 };
 
@@ -28,6 +28,7 @@ pub(super) struct Follower {
     pub(super) hearers: Vec<Hearer>,
     pub(super) life: OnlyLife,
     standings: Vec<Standing>,
+    sources: Vec<Ref<SourceMsg>>,
 }
 
 impl Follower {
@@ -37,13 +38,30 @@ impl Follower {
         hearers: Vec<Hearer>,
         life: OnlyLife,
     ) -> Self {
-        Self { cluster, seed, hearers, life, standings: vec![Standing::default(); ALL.len()] }
+        Self {
+            cluster,
+            seed,
+            hearers,
+            life,
+            standings: vec![Standing::default(); ALL.len()],
+            sources: Vec::new(),
+        }
     }
 
     fn say(&self, of: Followed, news: &ObjectNews) {
         for hearer in self.hearers.iter().filter(|hearer| hearer.of.contains(&of)) {
             if hearer.to.say(news.clone()).is_err() {
                 self.life.ending.end(OperatorEnd::Overrun(hearer.name));
+            }
+        }
+    }
+
+    /// Objects of that definition are served now: their source lists at once.
+    fn defined(&self, name: &str) {
+        let of_name = |of: &Followed| of.resource().definition == Some(name);
+        for (_, source) in ALL.iter().zip(&self.sources).filter(|(of, _)| of_name(of)) {
+            if source.tell(SourceMsg::Defined).is_err() {
+                tracing::warn!(definition = name, "its source looks later");
             }
         }
     }
@@ -74,7 +92,8 @@ impl Behaviour for Follower {
         }
         for (number, of) in ALL.into_iter().enumerate() {
             let (cluster, me) = (Rc::clone(&self.cluster), cx.me().clone());
-            spawn_source(cx.host(), cluster, me, number, vec![of.resource()], self.seed);
+            let forms = vec![of.resource()];
+            self.sources.push(spawn_source(cx.host(), cluster, me, number, forms, self.seed));
         }
     }
 
@@ -89,6 +108,7 @@ impl Behaviour for Follower {
             // It lists anew by itself; who removes something confirms the Lease first, which another
             // server does not have.
             ClusterMsg::Replaced { .. } => {}
+            ClusterMsg::Defined(name) => self.defined(&name),
             ClusterMsg::Server(_) | ClusterMsg::AwaitSync(..) | ClusterMsg::Show(_) => {}
         }
     }

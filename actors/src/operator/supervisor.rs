@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use serde_json::Value;
+
 use super::{
     collector::{Collector, CollectorMsg, CollectorPeers, CollectorSettings, CollectorView},
     ending::{Ending, OnlyLife, OperatorEnd},
@@ -11,6 +13,10 @@ use super::{
     prefixes::{ClusterPools, Prefixes, PrefixesMsg, PrefixesPeers, PrefixesView},
 };
 use crate::{
+    cluster::{
+        api_server::ClusterMsg,
+        definitions::{Definitions, DefinitionsPeers},
+    },
     host::{Host, Late, Ref, Reply},
     ports::Cluster,
 };
@@ -27,6 +33,8 @@ pub struct OperatorSettings {
     pub pools: ClusterPools,
     /// What is removed.
     pub collector: CollectorSettings,
+    /// CustomResourceDefinitions that the leader registers.
+    pub definitions: Vec<Value>,
 }
 
 /// An operator.
@@ -117,7 +125,8 @@ impl Leader {
     ) -> Workers {
         let prefixes = self.prefixes(host, settings.pools.clone(), recorded);
         let collector = self.collector(host, settings.collector);
-        self.follow(host, &prefixes, &collector, seed);
+        let follower = self.follow(host, &prefixes, &collector, seed);
+        self.define(host, &follower, settings.definitions.clone(), seed);
         Workers { prefixes, collector }
     }
 
@@ -151,7 +160,7 @@ impl Leader {
         prefixes: &Ref<PrefixesMsg>,
         collector: &Ref<CollectorMsg>,
         seed: u64,
-    ) {
+    ) -> Ref<ClusterMsg> {
         let (prefixes, collector) = (prefixes.clone(), collector.clone());
         let hearers = move || {
             let (of_prefixes, of_collector) =
@@ -163,6 +172,17 @@ impl Leader {
         };
         let (cluster, life) = (Rc::clone(&self.cluster), OnlyLife::new("follower", &self.ending));
         let make = move || Follower::new(Rc::clone(&cluster), seed, hearers(), life.clone());
-        host.spawn("follower", CAPACITY, make);
+        host.spawn("follower", CAPACITY, make)
+    }
+
+    /// Registers definitions. Who waits for one of them hears of it.
+    fn define(&self, host: &Host, follower: &Ref<ClusterMsg>, brought: Vec<Value>, seed: u64) {
+        if !brought.is_empty() {
+            let cluster = Rc::clone(&self.cluster);
+            let established = follower.outlet(ClusterMsg::Defined);
+            let peers = DefinitionsPeers { cluster, established };
+            let make = Definitions::factory(peers, brought, seed);
+            host.spawn("definitions", CAPACITY, make);
+        }
     }
 }

@@ -43,6 +43,7 @@ fn operator(cluster: &MemoryCluster, identity: &str) -> TestOperator {
             unused: 30 * MINUTE,
             nodes: 5 * MINUTE,
         },
+        definitions: Vec::new(),
     };
     let universe = Universe::default();
     let ended = Rc::new(RefCell::new(None));

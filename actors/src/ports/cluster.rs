@@ -6,6 +6,7 @@ use std::{fmt, time::Duration};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::Definition;
 use crate::host::Reply;
 
 /// A kind of objects, as an API server lists and watches them.
@@ -191,8 +192,8 @@ pub trait Cluster {
     /// One object as it is now.
     fn get(&self, resource: &Resource, key: &ObjectKey, reply: Reply<Result<Object, ClusterError>>);
 
-    /// Whether there is a CustomResourceDefinition of that name.
-    fn is_defined(&self, definition: &str, reply: Reply<Result<bool, ClusterError>>);
+    /// The CustomResourceDefinition of that name, if there is one.
+    fn definition(&self, name: &str, reply: Reply<Result<Option<Definition>, ClusterError>>);
 
     /// Does something with an object.
     fn write(&self, write: ObjectWrite, reply: Reply<Result<(), ClusterError>>);

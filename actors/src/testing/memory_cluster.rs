@@ -1,6 +1,7 @@
 //! An API server in memory: lists in pages, watches and writes.
-//! What can go wrong with it is in its submodule.
+//! What is defined there, and what can go wrong with it, is in its submodules.
 
+mod defined;
 mod faults;
 
 use std::{
@@ -12,13 +13,14 @@ use std::{
 
 use serde_json::{Value, json};
 
+use self::defined::DefinedKinds;
 use super::patches;
 use crate::{
-    cluster::resources::{further, resources},
+    cluster::resources::{definitions, further, resources},
     host::Reply,
     ports::{
-        Cluster, ClusterError, Object, ObjectChange, ObjectKey, ObjectWatch, ObjectWrite, Page,
-        Resource, Verb,
+        Cluster, ClusterError, Definition, Object, ObjectChange, ObjectKey, ObjectWatch,
+        ObjectWrite, Page, Resource, Verb,
     },
 };
 
@@ -51,7 +53,7 @@ struct Server {
     /// Objects say of which version they are.
     stamps: bool,
     /// Definitions that are there.
-    defined: BTreeSet<String>,
+    defined: DefinedKinds,
     faults: Faults,
     /// What was written, in order.
     writes: Vec<ObjectWrite>,
@@ -141,15 +143,6 @@ impl MemoryCluster {
     /// Objects say from now on of which version they are, as operators read it.
     pub fn stamp(&self) {
         self.0.borrow_mut().stamps = true;
-    }
-
-    /// Whether there is that definition from now on.
-    pub fn define(&self, definition: &str, there: bool) {
-        let mut server = self.0.borrow_mut();
-        match there {
-            true => drop(server.defined.insert(definition.to_owned())),
-            false => drop(server.defined.remove(definition)),
-        }
     }
 
     /// What agents wrote since this was asked last, whether it was taken or not.
@@ -323,6 +316,9 @@ impl Server {
         let refused =
             self.failure(&resource).or(self.faults.unwritable.get(resource.kind).cloned());
         refused.map_or(Ok(()), Err)?;
+        if resource.kind == definitions().kind {
+            return self.write_definition(&key.name, verb);
+        }
         let before = self.objects.get(resource.kind).and_then(|all| all.get(&key)).cloned();
         let missing = || ClusterError::NotFound(key.to_string());
         let after = match (verb, before.clone()) {
@@ -375,7 +371,7 @@ impl Server {
     }
 
     fn failure(&self, resource: &Resource) -> Option<ClusterError> {
-        let undefined = resource.definition.is_some_and(|it| !self.defined.contains(it));
+        let undefined = resource.definition.is_some_and(|it| !self.defined.serves(it));
         let missing = undefined || self.faults.unserved.contains(resource.path);
         let missing = missing.then(|| ClusterError::NotFound(resource.path.to_owned()));
         self.faults.failing.get(resource.kind).cloned().or(missing)
@@ -459,13 +455,13 @@ impl Cluster for MemoryCluster {
         server.answer(reply, answer);
     }
 
-    fn is_defined(&self, definition: &str, reply: Reply<Result<bool, ClusterError>>) {
+    fn definition(&self, name: &str, reply: Reply<Result<Option<Definition>, ClusterError>>) {
         let mut server = self.0.borrow_mut();
         match server.faults.hung {
             true => server.unanswered.push(Box::new(reply)),
             false => {
-                let is_defined = server.defined.contains(definition);
-                server.answer(reply, Ok(is_defined));
+                let definition = server.definition(name);
+                server.answer(reply, definition);
             }
         }
     }

@@ -40,8 +40,10 @@ pub(super) fn settings() -> NodeSupervisorSettings {
             seed: 1,
             sync_timeout: Duration::from_secs(180),
             further: Vec::new(),
+            plain_nodes_after: Duration::ZERO,
             before: None,
         },
+        definitions: Vec::new(),
         publish: None,
         node: NodeSettings {
             families: Families::DUAL,

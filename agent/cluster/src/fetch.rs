@@ -13,7 +13,10 @@ use kube::{Client, client::Body};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, time::timeout};
-use volvox_actors::ports::{ClusterError, Object, ObjectKey, ObjectWrite, Page, Resource, Verb};
+use volvox_actors::{
+    cluster::resources::definitions,
+    ports::{ClusterError, Definition, Object, ObjectKey, ObjectWrite, Page, Resource, Verb},
+};
 use volvox_system::causes::reported;
 
 use super::{Access, Seen, events::Lines, trim::object};
@@ -91,14 +94,17 @@ impl Connection {
             .ok_or_else(|| ClusterError::Failed(format!("{key} of it has no name")))
     }
 
-    /// Whether there is a definition of that name.
-    pub(super) async fn is_defined(&self, definition: &str) -> Result<bool, ClusterError> {
-        let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition}");
-        match self.get(path).await {
-            Ok(answer) => collect(answer, PAGE_BYTES_MAX).await.map(|_| true),
-            Err(ClusterError::NotFound(_)) => Ok(false),
-            Err(error) => Err(error),
-        }
+    /// The definition of that name, if there is one.
+    pub(super) async fn definition(&self, name: &str) -> Result<Option<Definition>, ClusterError> {
+        let answer = match self.get(format!("{}/{name}", definitions().path)).await {
+            Err(ClusterError::NotFound(_)) => return Ok(None),
+            answer => answer?,
+        };
+        let bytes = collect(answer, PAGE_BYTES_MAX).await?;
+        let object: Value = serde_json::from_slice(&bytes).map_err(|error| {
+            ClusterError::Failed(format!("its definition {name} is none: {error}"))
+        })?;
+        Ok(Some(Definition::of(&object)))
     }
 
     /// Watches until somebody ends it, and says why it ended.

@@ -23,8 +23,8 @@ use tokio::{
 use volvox_actors::{
     host::Reply,
     ports::{
-        Cluster, ClusterError, Object, ObjectChange, ObjectKey, ObjectWatch, ObjectWrite, Page,
-        Resource,
+        Cluster, ClusterError, Definition, Object, ObjectChange, ObjectKey, ObjectWatch,
+        ObjectWrite, Page, Resource,
     },
 };
 
@@ -105,9 +105,9 @@ impl Cluster for ClusterPort {
         self.run(async move { connection.one(&resource, &key).await }, reply);
     }
 
-    fn is_defined(&self, definition: &str, reply: Reply<Result<bool, ClusterError>>) {
-        let (connection, definition) = (Arc::clone(&self.connection), definition.to_owned());
-        self.run(async move { connection.is_defined(&definition).await }, reply);
+    fn definition(&self, name: &str, reply: Reply<Result<Option<Definition>, ClusterError>>) {
+        let (connection, name) = (Arc::clone(&self.connection), name.to_owned());
+        self.run(async move { connection.definition(&name).await }, reply);
     }
 
     fn write(&self, write: ObjectWrite, reply: Reply<Result<(), ClusterError>>) {

@@ -65,6 +65,7 @@ async fn begin(settings: Settings) -> anyhow::Result<()> {
         },
         pools: settings.pools()?,
         collector: settings.collector(),
+        definitions: settings.definitions(),
     };
     let (asks, asked) = mpsc::channel(ASKS_MAX);
     let (health, metrics) =

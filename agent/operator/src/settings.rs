@@ -10,6 +10,7 @@ use std::{
 };
 
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use serde_json::Value;
 use volvox_actors::operator::{ClusterPools, CollectorSettings, PoolError, PoolRange};
 use volvox_cluster::Access;
 use volvox_system::duration::parse_duration;
@@ -89,6 +90,9 @@ pub struct Settings {
     /// Address of the API server, whatever else says another one
     #[arg(long, value_name = "URL")]
     pub k8s_api_server: Option<String>,
+    /// Somebody else registers CustomResourceDefinitions
+    #[arg(long, value_name = "BOOL", default_value = "false", action = ArgAction::Set)]
+    pub skip_crd_creation: bool,
     /// Namespace of the Lease by which one of all operators leads
     #[arg(long, value_name = "NAME", default_value = "kube-system")]
     pub k8s_namespace: String,
@@ -277,6 +281,11 @@ impl Settings {
             }
         }
         ClusterPools::new(ranges).map_err(|cause| SettingsError::Pool { family: 4, cause })
+    }
+
+    /// CustomResourceDefinitions to register.
+    pub fn definitions(&self) -> Vec<Value> {
+        if self.skip_crd_creation { Vec::new() } else { volvox_packaging::definitions() }
     }
 
     /// What is removed, and when.

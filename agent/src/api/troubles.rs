@@ -1,5 +1,6 @@
 //! What is not as it should be, of all that the parts of the agent say.
 
+mod definitions;
 mod drift;
 
 use std::time::Duration;
@@ -72,6 +73,10 @@ pub(super) fn all(api: &Api, views: &Views) -> Vec<Trouble> {
     let sharing = views.sharing.iter().flat_map(Sharing::troubles);
     let alone = views.nodes.as_ref().filter(|_| views.sharing.is_none()).and_then(of_own_numbers);
     let shared = sharing.chain(alone).chain(views.nodes.iter().flat_map(of_nodes));
+    let plain = views.nodes.as_ref().zip(views.listed.as_ref());
+    let plain = plain.and_then(|(nodes, listed)| definitions::plain_nodes(nodes, listed));
+    let brought = views.definitions.iter().flat_map(|all| definitions::troubles(all));
+    let shared = shared.chain(plain).chain(brought);
     let shared = shared.chain(views.mesh.iter().flatten().filter_map(mesh::trouble));
     let shared = shared.chain(services::troubles(&views.services));
     let shared = shared.chain(devices::troubles(&views.devices)).chain(of_routes(&views.routes));
@@ -97,8 +102,7 @@ fn source(status: &SourceStatus, now: Time) -> Option<Trouble> {
             (u64::from(*tries), format!("are not followed since {since} s: {error}"))
         }
         SourceState::Undefined if status.feed.needs_definition() => {
-            let remedy = "apply agent/packaging/crds, or let Cilium's operator register them";
-            (0, format!("are not defined since {since} s: {remedy}"))
+            (0, format!("are not defined since {since} s: {}", definitions::REMEDY))
         }
         SourceState::Synced(_) | SourceState::Undefined => return None,
     };

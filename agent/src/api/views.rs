@@ -6,6 +6,7 @@ use volvox_actors::{
     cluster::{
         api_server::{ClusterMsg, SourceStatus},
         clustermesh::MeshMsg,
+        definitions::{DefinitionStatus, DefinitionsMsg},
         publish::{PublisherMsg, Unpublished},
         remote_nodes::{RemoteNodesMsg, RemoteNodesView},
     },
@@ -44,6 +45,7 @@ pub(super) struct Views {
     /// What is wrong with the actors themselves.
     pub(super) host: Vec<Trouble>,
     pub(super) listed: Option<Vec<SourceStatus>>,
+    pub(super) definitions: Option<Vec<DefinitionStatus>>,
     pub(super) unpublished: Option<Vec<Unpublished>>,
     pub(super) endpoints: Vec<Arc<EndpointView>>,
     pub(super) restore: Arc<RestoreReport>,
@@ -69,6 +71,7 @@ impl Views {
         let (
             (host, now),
             listed,
+            definitions,
             unpublished,
             endpoints,
             restore,
@@ -89,6 +92,7 @@ impl Views {
                 node_supervisor.host.now()
             )),
             api.gateway.ask_if(what, |node| node.cluster.as_ref(), ClusterMsg::Show),
+            api.gateway.ask_if(what, |node| node.definitions.as_ref(), DefinitionsMsg::Show),
             api.gateway.ask_if(what, |node| node.publisher.as_ref(), PublisherMsg::Show),
             api.gateway.ask(what, |node| &node.endpoints, list),
             api.gateway.ask(what, |node| &node.restore, RestoreMsg::Report),
@@ -110,6 +114,7 @@ impl Views {
             now,
             host,
             listed,
+            definitions,
             unpublished,
             endpoints,
             restore,

@@ -99,6 +99,11 @@ pub struct Config {
     #[serde(rename = "AnnotateK8sNode")]
     pub annotate_k8s_node: bool,
 
+    /// Whether CustomResourceDefinitions of Cilium's kinds are registered, if they are missing or older
+    #[arg(long, action = ArgAction::Set, default_value = "false", value_name = "BOOL")]
+    #[serde(rename = "RegisterCRDs")]
+    pub register_crds: bool,
+
     /// Whether this node's CiliumNode is made and kept true
     #[arg(long, action = ArgAction::Set, default_value = "true", value_name = "BOOL")]
     pub auto_create_cilium_node_resource: bool,

@@ -58,7 +58,7 @@ fn defaults_are_those_of_the_original() {
     let shown = serde_json::to_value(Config::defaults()).unwrap();
     assert_eq!(shown["RunDir"], "/var/run/cilium");
     assert_eq!(shown["IdentityChangeGracePeriod"], 5_000_000_000_u64);
-    assert_eq!(shown["EnableIPv6"], true);
+    assert_eq!((&shown["EnableIPv6"], &shown["RegisterCRDs"]), (&true.into(), &false.into()));
     assert_eq!(shown["EnableHealthCheckNodePort"], true);
     assert_eq!(shown["LBSockTerminateAllProtos"], false);
     // Cilium's agent says none, and its chart medium, which is what clusters run.
@@ -110,6 +110,7 @@ fn the_environment_may_name_the_directory() {
 fn switches_and_values_are_read_as_go_programs_do() {
     let config = settings(&["--debug", "--enable-ipv6=f", "--endpoint-gc-interval", "1m30s"]);
     assert_eq!((config.debug, config.enable_ipv6), (true, false));
+    assert!(settings(&["--register-crds"]).register_crds);
     assert_eq!(config.effective_log_level(), LogLevel::Debug);
     assert_eq!(config.endpoint_gc_interval, Duration::from_secs(90));
     assert_eq!(settings(&["--labels", "k8s:app !k8s:b,c"]).labels, ["k8s:app", "!k8s:b", "c"]);

@@ -5,8 +5,15 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use volvox_inspect::manifests;
 use volvox_packaging::definitions;
-use volvox_testbed::lab::{self, ApiClient, ApiServer, Etcd, wait_for};
+use volvox_testbed::lab::{
+    self, ApiClient, ApiServer, Etcd,
+    objects::{CILIUM_POLICIES, denial},
+    wait_for,
+};
 
+use crate::Cluster;
+
+const LABEL: &str = "io.cilium.k8s.crd.schema.version";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /// One object of each kind, with every field that somebody writes.
 const GOOD: &str = include_str!("definitions/good.yaml");
@@ -39,10 +46,14 @@ fn define(client: &ApiClient, definitions: &[Value]) -> Result<()> {
     for definition in definitions {
         client.create(DEFINITIONS, definition)?;
     }
+    wait_until_established(client, definitions)
+}
+
+fn wait_until_established(client: &ApiClient, definitions: &[Value]) -> Result<()> {
     for definition in definitions {
         let name = definition["metadata"]["name"].as_str().context("it has no name")?;
         wait_for(&format!("{name} is established"), || {
-            let now = client.get(&format!("{DEFINITIONS}/{name}"))?;
+            let Ok(now) = client.get(&format!("{DEFINITIONS}/{name}")) else { return Ok(false) };
             let conditions = now["status"]["conditions"].as_array().cloned().unwrap_or_default();
             let structural = conditions.iter().all(|it| it["type"] != "NonStructuralSchema");
             ensure!(structural, "{name}: {conditions:?}");
@@ -112,6 +123,48 @@ fn a_server_keeps_what_is_good_and_refuses_what_is_bad() {
             let refusal = format!("{refusal:#}");
             ensure!(refusal.contains("422 Unprocessable"), "{name}: {refusal}");
         }
+        Ok(())
+    });
+}
+
+/// What is missing or older is brought by the agent, which then follows it without a restart.
+#[test]
+fn an_agent_registers_what_it_is_told_to() {
+    lab::test("definitions::an_agent_registers_what_it_is_told_to", || {
+        let Some(program) = ApiServer::find() else { return Ok(()) };
+        let (older, newer) = ("ciliumnodes.cilium.io", "ciliumcidrgroups.cilium.io");
+        let mut cluster = Cluster::start_with(program, |server, node| {
+            node.set_flag("register-crds", Some("true"));
+            lab::objects::define(server.client(), "ciliumnodes", "CiliumNode", "Cluster")?;
+            let mut group = definitions().into_iter().find(|it| it["metadata"]["name"] == newer);
+            let group = group.as_mut().context("no definition of groups")?;
+            group["metadata"]["labels"][LABEL] = json!("99.0.0");
+            server.client().create(DEFINITIONS, group)
+        })?;
+        wait_until_established(cluster.server.client(), &definitions())?;
+        for definition in definitions() {
+            let name = definition["metadata"]["name"].as_str().unwrap_or_default();
+            let own = &definition["metadata"]["labels"][LABEL];
+            let expected = if name == newer { json!("99.0.0") } else { own.clone() };
+            wait_for(&format!("{name} has version {expected}"), || {
+                let now = cluster.server.client().get(&format!("{DEFINITIONS}/{name}"))?;
+                Ok(now["metadata"]["labels"][LABEL] == expected)
+            })?;
+        }
+        let replaced = cluster.server.client().get(&format!("{DEFINITIONS}/{older}"))?;
+        let columns = &replaced["spec"]["versions"][0]["additionalPrinterColumns"];
+        ensure!(columns.is_array(), "{older} is not replaced: {replaced}");
+
+        cluster.friend_and_stranger_reach([true, false])?;
+        wait_for("policies are served", || {
+            Ok(cluster.server.client().get(CILIUM_POLICIES).is_ok())
+        })?;
+        cluster.server.client().create(CILIUM_POLICIES, &denial("friend"))?;
+        cluster.friend_and_stranger_reach([false, false])?;
+        cluster.server.client().delete(&format!("{CILIUM_POLICIES}/denied"))?;
+        cluster.friend_and_stranger_reach([true, false])?;
+        let status = cluster.node.rest().get::<Value>("/healthz")?.to_string();
+        ensure!(!status.contains("CustomResourceDefinition"), "{status}");
         Ok(())
     });
 }

@@ -193,6 +193,7 @@ fn the_packaged_role_is_enough() {
             })?;
             node.set_flag("identity-allocation-mode", Some("crd"));
             node.set_flag("annotate-k8s-node", Some("true"));
+            node.set_flag("register-crds", Some("true"));
             admit(server, &[])
         })?;
         let Cluster { mut node, server, stranger, web, .. } = cluster;
@@ -216,6 +217,9 @@ fn the_packaged_role_is_enough() {
         client.patch(&format!("{endpoints}/web"), &json!({ "status": { "id": 9 } }))?;
         stranger.delete(&node)?;
         let expected = [
+            "get customresourcedefinitions",
+            "create customresourcedefinitions",
+            "patch customresourcedefinitions",
             "create ciliumidentities",
             "patch ciliumidentities",
             "create ciliumnodes",

@@ -58,6 +58,8 @@ pub struct ClusterSettings {
     pub sync_timeout: Duration,
     /// What is followed besides pods and policies, and who hears of it.
     pub further: Vec<(Feed, Subscriber)>,
+    /// How long CiliumNodes may be undefined before Nodes are followed in their place.
+    pub plain_nodes_after: Duration,
     /// The API server of the run before, if there was one.
     pub before: Option<KnownServer>,
 }
@@ -103,6 +105,7 @@ struct FollowerState {
 
 struct SupervisedSource {
     address: Ref<SourceMsg>,
+    definition: Option<&'static str>,
     status: SourceStatus,
 }
 
@@ -150,6 +153,7 @@ impl ClusterSupervisor {
             forms.iter_mut().for_each(|form| form.fields = None);
         }
         let (name, number) = (forms[0].name, memory.sources.len());
+        let definition = forms[0].definition;
         let (cluster, me) = (Rc::clone(&self.peers.cluster), cx.me().clone());
         let (needed, seed) = (feed.needs_definition(), self.settings.seed);
         let source = Source::factory(cluster, me, number, forms, needed, seed);
@@ -158,7 +162,7 @@ impl ClusterSupervisor {
         let (version, heard, hearing) = (None, Heard::default(), Hearing::default());
         let status =
             SourceStatus { name, feed, synced: false, state, since, version, heard, hearing };
-        memory.sources.push(SupervisedSource { address, status });
+        memory.sources.push(SupervisedSource { address, definition, status });
         let theirs =
             feeds.iter().filter(|(other, _)| *other == feed).map(|(_, subscriber)| *subscriber);
         for subscriber in theirs.chain((feed == Feed::Nodes).then_some(Subscriber::Nodes)) {
@@ -175,15 +179,14 @@ impl ClusterSupervisor {
 
     /// Where nobody defined CiliumNodes, other nodes are known from their Nodes.
     fn follow_plain_nodes(&mut self, cx: &mut Cx<'_, Self>) {
-        let follows = |feed: Feed, is: fn(&SourceState) -> bool| {
-            let memory = &*self.memory;
-            memory.sources.iter().any(|it| it.status.feed == feed && is(&it.status.state))
-        };
-        let undefined = follows(Feed::CiliumNode, |state| *state == SourceState::Undefined);
-        if !undefined
-            || !self.settings.further.contains(&ALL_NODES)
-            || follows(Feed::Nodes, |_| true)
-        {
+        let of = |feed| self.memory.sources.iter().map(|it| &it.status).find(|it| it.feed == feed);
+        // The source says so again each time it has looked.
+        let is_undefined = of(Feed::CiliumNode).is_some_and(|status| {
+            let lasts = cx.now().since(status.since) >= self.settings.plain_nodes_after;
+            status.state == SourceState::Undefined && lasts
+        });
+        let wants = self.settings.further.contains(&ALL_NODES);
+        if !is_undefined || !wants || of(Feed::Nodes).is_some() {
             return;
         }
         for (feed, forms) in further("").into_iter().filter(|(feed, _)| *feed == Feed::Nodes) {
@@ -317,6 +320,16 @@ impl ClusterSupervisor {
         }
     }
 
+    /// Who waits until its resource is defined need not wait any longer.
+    fn defined(&self, name: &str) {
+        let sources = self.memory.sources.iter().filter(|child| child.definition == Some(name));
+        for child in sources.filter(|child| child.status.state == SourceState::Undefined) {
+            if let Err(refused) = child.address.tell(SourceMsg::Defined) {
+                tracing::warn!(resource = child.status.name, %refused, "source lists later");
+            }
+        }
+    }
+
     /// Hands on what may be handed on, and says so to who waits for it.
     fn advance(&mut self, cx: &mut Cx<'_, Self>) {
         let memory = &mut *self.memory;
@@ -429,6 +442,7 @@ impl Behaviour for ClusterSupervisor {
                 self.follow_plain_nodes(cx);
             }
             ClusterMsg::Replaced { source, why } => self.replaced(cx, source, why),
+            ClusterMsg::Defined(name) => self.defined(&name),
             ClusterMsg::Server(reply) => reply.send(self.memory.witness.view().clone()),
             ClusterMsg::AwaitSync(feed, reply) => self.waiting.push((feed, reply)),
             ClusterMsg::Show(reply) => {

@@ -2,7 +2,7 @@
 
 use crate::{
     host::{AskError, Message},
-    ports::{ClusterError, ObjectChange, Page},
+    ports::{ClusterError, Definition, ObjectChange, Page},
 };
 
 /// What the supervisor of sources hears of its own questions and timers.
@@ -39,8 +39,8 @@ impl Message for ClusterAnswer {
 pub(super) enum SourceAnswer {
     /// A page of its list.
     Listed(Result<Result<Page, ClusterError>, AskError>),
-    /// Whether its resource is defined.
-    Defined(Result<Result<bool, ClusterError>, AskError>),
+    /// The definition of its resource, if there is one.
+    Defined(Result<Result<Option<Definition>, ClusterError>, AskError>),
     /// What the watch of that number saw.
     Seen(u64, Result<Result<Vec<ObjectChange>, ClusterError>, AskError>),
     /// Nothing was said since the word of that number.

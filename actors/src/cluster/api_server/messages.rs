@@ -86,6 +86,8 @@ pub enum ClusterMsg {
         /// What tells it from the one before.
         why: String,
     },
+    /// Objects of the definition of that name are served from now on.
+    Defined(String),
     /// Show what is known of the server.
     Server(Reply<ServerView>),
     /// Answered once everything has been handed on there.
@@ -100,6 +102,7 @@ impl Message for ClusterMsg {
             Self::Changed { .. } => "Changed",
             Self::State { .. } => "State",
             Self::Replaced { .. } => "Replaced",
+            Self::Defined(_) => "Defined",
             Self::Server(_) => "Server",
             Self::AwaitSync(..) => "AwaitSync",
             Self::Show(_) => "Show",
@@ -118,6 +121,8 @@ impl Message for ClusterMsg {
 pub enum SourceMsg {
     /// The server is another one: everything is listed again.
     Relist,
+    /// Its resource is defined from now on: it need not wait any longer.
+    Defined,
     /// Answered once all its objects have been told.
     AwaitSync(Reply<()>),
 }
@@ -126,6 +131,7 @@ impl Message for SourceMsg {
     fn kind(&self) -> &'static str {
         match self {
             Self::Relist => "Relist",
+            Self::Defined => "Defined",
             Self::AwaitSync(_) => "AwaitSync",
         }
     }

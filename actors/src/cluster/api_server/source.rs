@@ -16,7 +16,7 @@ use crate::{
     cluster::backoff::Backoff,
     host::{AskError, Behaviour, Cx, Host, Lent, Ref, Reply, Survives, Time, TimerId},
     mutants::{Mutant, mutated},
-    ports::{Cluster, ClusterError, Object, ObjectChange, ObjectWatch, Page, Resource},
+    ports::{Cluster, ClusterError, Definition, Object, ObjectChange, ObjectWatch, Page, Resource},
 };
 
 /// Capacity of a source's mailbox, messages.
@@ -200,23 +200,24 @@ impl Source {
         let Some(definition) = self.resource().definition else { return };
         let why = format!("whether there is a CustomResourceDefinition {definition}");
         let reply = cx.expect("cluster", LIST_PATIENCE, why, SourceAnswer::Defined);
-        self.cluster.is_defined(definition, reply);
+        self.cluster.definition(definition, reply);
     }
 
     fn defined(
         &mut self,
         cx: &mut Cx<'_, Self>,
-        answer: Result<Result<bool, ClusterError>, AskError>,
+        answer: Result<Result<Option<Definition>, ClusterError>, AskError>,
     ) {
         match answered(answer) {
-            Ok(true) => {
+            Ok(Some(definition)) if definition.established => {
                 let Resource { name, api_version, .. } = self.resource();
                 let error = format!("{name} are defined, but not served as {api_version}");
                 // It may serve another version.
                 self.form = (self.form + 1) % self.forms.len();
                 self.rest(cx, ClusterError::NotFound(error));
             }
-            Ok(false) => {
+            // One that was never established never had objects.
+            Ok(_) => {
                 self.pages.clear();
                 let deltas = self.memory.reported.list(Vec::new());
                 if self.tell(deltas) {
@@ -256,6 +257,15 @@ impl Source {
             self.list(cx, None);
         } else {
             self.open(cx);
+        }
+    }
+
+    /// A pause is over. That of a life before may end in this one, which lists already.
+    fn end_pause(&mut self, cx: &mut Cx<'_, Self>) {
+        let rested = self.backoff.is_pausing();
+        self.backoff.over();
+        if rested || mutated(Mutant::PauseEndedTwice) {
+            self.resume(cx);
         }
     }
 
@@ -472,6 +482,7 @@ impl Behaviour for Source {
                 if synced { reply.send(()) } else { self.waiting.push(reply) }
             }
             SourceMsg::Relist => self.relist(cx),
+            SourceMsg::Defined => self.end_pause(cx),
         }
     }
 
@@ -481,14 +492,7 @@ impl Behaviour for Source {
             SourceAnswer::Defined(answer) => self.defined(cx, answer),
             SourceAnswer::Seen(number, answer) => self.seen(cx, number, answer),
             SourceAnswer::Silent(word) => self.silent(cx, word),
-            // The pause of a life before may end in this one, which lists already.
-            SourceAnswer::Retry => {
-                let rested = self.backoff.is_pausing();
-                self.backoff.over();
-                if rested || mutated(Mutant::PauseEndedTwice) {
-                    self.resume(cx);
-                }
-            }
+            SourceAnswer::Retry => self.end_pause(cx),
         }
     }
 

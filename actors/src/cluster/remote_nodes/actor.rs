@@ -38,6 +38,8 @@ use crate::{
 /// How long somebody else may have this node's name in the store before this node takes it back:
 /// two nodes of one name must not outdo each other as fast as they can.
 const CONTEND_AFTER: Duration = Duration::from_secs(10);
+/// Of nodes that have no CiliumNode so many are named.
+const PLAIN_NAMED: usize = 3;
 
 /// Whom this actor talks to.
 #[derive(Clone)]
@@ -366,6 +368,7 @@ impl RemoteNodes {
     fn view(&self) -> RemoteNodesView {
         let state = &*self.state;
         let (mapped, open) = state.reported.counts();
+        let plain = state.objects.only_plain().take(PLAIN_NAMED);
         RemoteNodesView {
             known: state.reported.nodes().len(),
             mapped,
@@ -375,6 +378,8 @@ impl RemoteNodes {
             usurped: state.usurped,
             clusters: state.others.iter().map(|(name, it)| (Arc::clone(name), it.len())).collect(),
             contested: state.reported.contested(),
+            plain: state.objects.only_plain().count(),
+            plain_named: plain.map(|key| key.name.clone()).collect(),
         }
     }
 

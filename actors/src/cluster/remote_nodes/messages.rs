@@ -114,4 +114,8 @@ pub struct RemoteNodesView {
     pub clusters: BTreeMap<Arc<str>, usize>,
     /// Addresses that several nodes name, and which.
     pub contested: BTreeMap<IpNet, BTreeSet<String>>,
+    /// How many are known by their Nodes alone, where those are followed.
+    pub plain: usize,
+    /// Names of the first of these.
+    pub plain_named: Vec<String>,
 }

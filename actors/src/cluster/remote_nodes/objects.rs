@@ -33,6 +33,11 @@ impl NodeObjects {
         !self.cilium.contains(key)
     }
 
+    /// Nodes that have no CiliumNode.
+    pub(super) fn only_plain(&self) -> impl Iterator<Item = &NodeKey> {
+        self.plain.keys().filter(|key| !self.cilium.contains(*key))
+    }
+
     /// What a node's Node says.
     pub(super) fn plain(&self, key: &NodeKey) -> Option<NodeEntry> {
         self.plain.get(key).cloned()

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{MemoryCluster, ObjectWatcher};
 use crate::{
-    cluster::resources::{further, resources},
+    cluster::resources::{definitions, further, resources},
     ports::{ClusterError, ObjectKey},
 };
 
@@ -45,6 +45,7 @@ impl MemoryCluster {
         for form in all.flat_map(|(_, forms)| forms) {
             self.fail(form.kind, error.clone());
         }
+        self.fail(definitions().kind, error);
     }
 
     /// What it answers who writes objects of that kind from now on, if it does not let them.

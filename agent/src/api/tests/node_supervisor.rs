@@ -245,6 +245,7 @@ fn live(errands: Errands, ready: &mpsc::Sender<Arc<Beat>>) {
             restore: spawn(&host, "restore", || fake_restore),
             build_queue: spawn(&host, "build-queue", || fake_build_queue),
             cluster: None,
+            definitions: None,
             publisher: None,
             workloads: spawn(&host, "workloads", || |msg: WorkloadsMsg| drop(msg)),
             conntrack: spawn(&host, "conntrack", || fake_conntrack),

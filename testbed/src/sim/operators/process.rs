@@ -44,6 +44,7 @@ impl Process {
             },
             pools: ClusterPools::new(ranges.collect()).unwrap_or_default(),
             collector: COLLECTION,
+            definitions: Vec::new(),
         };
         let (universe, ended) = (Universe::default(), Rc::new(RefCell::new(None)));
         let heard = Rc::clone(&ended);

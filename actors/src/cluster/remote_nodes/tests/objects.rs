@@ -83,6 +83,7 @@ fn where_nobody_defined_cilium_nodes_they_are_plain_nodes() {
     world.advance(Duration::from_secs(30));
     assert_eq!(mapped(&world, "192.0.2.7"), NODE);
     assert_eq!(mapped(&world, "192.0.2.9"), None);
+    assert_eq!((view(&world).plain, view(&world).plain_named), (1, vec!["there".to_owned()]));
     let list = world.ask(
         world.node_supervisor().nodes.as_ref().unwrap(),
         crate::cluster::remote_nodes::RemoteNodesMsg::List,
@@ -99,7 +100,7 @@ fn where_nobody_defined_cilium_nodes_they_are_plain_nodes() {
     assert_eq!(["192.0.2.6", "192.0.2.8"].map(|ip| mapped(&world, ip)), [None, NODE]);
     cluster.apply(plain_node("there", "192.0.2.5"));
     world.settle();
-    assert_eq!(mapped(&world, "192.0.2.5"), None);
+    assert_eq!((mapped(&world, "192.0.2.5"), view(&world).plain), (None, 0));
     cluster.delete(&cilium_node("there", "192.0.2.8"));
     world.settle();
     assert_eq!(["192.0.2.5", "192.0.2.8"].map(|ip| mapped(&world, ip)), [NODE, None]);
