@@ -4,12 +4,13 @@ use std::path::Path;
 
 use super::{Problem, Tree};
 
-const PACKAGES: [&str; 12] = [
+const PACKAGES: [&str; 13] = [
     "actors",
     "agent",
     "agent/cli",
     "agent/cni",
     "agent/inspect",
+    "agent/install",
     "agent/maps",
     "agent/operator",
     "agent/packaging",
