@@ -6,6 +6,7 @@
 
 mod access;
 mod apply;
+mod chart;
 mod checks;
 mod error;
 #[cfg(test)]
@@ -23,6 +24,7 @@ use std::time::Duration;
 
 pub use self::{
     access::{Access, Cluster},
+    chart::write_chart,
     error::InstallError,
     remove::{Removal, uninstall},
     sources::{Sources, printed},

@@ -3,6 +3,7 @@
 //!
 //! `daemonset.yaml` is the template. [`Values`] change it; [`objects`] gives the result.
 
+mod chart;
 mod objects;
 mod settings;
 #[cfg(test)]
@@ -13,6 +14,7 @@ use serde_json::Value;
 use volvox_inspect::manifests;
 
 pub use self::{
+    chart::{ChartFile, chart},
     objects::{
         HASH, MANAGED_BY, MANAGER, NAME, PART_OF, POD_LABEL, VALUES, for_server, objects, record,
     },
