@@ -12,10 +12,14 @@ use crate::{
 /// The oldest minor version of a server whose server-side apply and definitions do what is needed.
 const OLDEST_MINOR: u32 = 21;
 
-/// The server's minor version; older servers are refused.
+/// The server's minor version; older servers are refused. One that was built without a version gets
+/// what the oldest knows.
 pub(crate) async fn version_minor(server: &Server) -> Result<u32, InstallError> {
     let version = server.get("/version").await?.unwrap_or_default();
     let text = |member: &str| version[member].as_str().unwrap_or_default().to_owned();
+    if version.is_object() && text("major").is_empty() {
+        return Ok(OLDEST_MINOR);
+    }
     let (major, minor) = (number(&text("major")), number(&text("minor")));
     if major != 1 || minor < OLDEST_MINOR {
         return Err(InstallError::Refused(format!(

@@ -35,7 +35,7 @@ pub enum InstallError {
         cause: String,
     },
     /// The server does not do it.
-    #[error("the API server refused to {doing}: {cause}{}", remedy(*.code))]
+    #[error("the API server refused to {doing}: {cause}{}", remedy(*.code, .cause))]
     Server {
         /// What it was asked to do.
         doing: String,
@@ -66,8 +66,11 @@ pub enum InstallError {
     NotReady(Vec<String>),
 }
 
-fn remedy(code: u16) -> &'static str {
+fn remedy(code: u16, cause: &str) -> &'static str {
     match code {
+        422 if cause.contains("disallowed by cluster policy") => {
+            ": kube-apiserver has to run with --allow-privileged"
+        }
         401 => ": it does not know who asks; name another user by --kubeconfig or --context",
         403 => ": whoever installs needs the rights of cluster-admin",
         _ => "",

@@ -79,6 +79,11 @@ impl Fake {
         state.objects.insert(path.to_owned(), object);
     }
 
+    /// Takes an object away.
+    pub(crate) fn take(&self, path: &str) {
+        self.state.lock().unwrap().objects.remove(path);
+    }
+
     /// Somebody else wrote a field of an object.
     pub(crate) fn conflict(&self, path: &str, field: &'static str, manager: &'static str) {
         self.state.lock().unwrap().conflicts.insert(path.to_owned(), (field, manager));
@@ -103,7 +108,8 @@ impl Fake {
 
     fn answer(&self, method: &Method, path: &str, query: &str, body: &[u8]) -> (u16, Value) {
         if path == "/version" {
-            return (200, json!({ "major": "1", "minor": self.minor }));
+            let major = if self.minor.is_empty() { "" } else { "1" };
+            return (200, json!({ "major": major, "minor": self.minor }));
         }
         match *method {
             Method::GET => self.read(path, query),

@@ -34,12 +34,14 @@ pub(crate) async fn wait(
             told = Some(counts);
         }
         if Instant::now() >= until {
-            let mut lines = vec![format!(
-                "{} of {} nodes are not ready after {} s:",
-                counts.1.saturating_sub(counts.0),
-                counts.1,
-                patience.as_secs()
-            )];
+            let seconds = patience.as_secs();
+            let mut lines = vec![match counts {
+                (_, 0) => format!("no node has a pod after {seconds} s:"),
+                (ready, wanted) => {
+                    let missing = wanted.saturating_sub(ready);
+                    format!("{missing} of {wanted} nodes are not ready after {seconds} s:")
+                }
+            }];
             lines.extend(sight.troubles());
             lines.extend(refusals(server, namespace, name).await?);
             lines.push(format!(

@@ -67,7 +67,7 @@ pub async fn uninstall(
          restart these pods with another network"
     } else {
         "on nodes the datapath goes on without agents: volvox-agent uninstall removes it there, with \
-         the flags of the agent; so does volvox uninstall --nodes while Volvox is installed"
+         the flags of the agent"
     });
     Ok(())
 }

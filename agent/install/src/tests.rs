@@ -118,13 +118,16 @@ async fn a_cluster_of_cilium_or_of_old_is_refused() {
 
 #[tokio::test]
 async fn an_old_server_gets_what_it_knows() {
-    let fake = Fake::new("29");
-    installs(&fake, &[], &NO_WAIT).await.unwrap();
-    let template = fake.get(SET).unwrap()["spec"]["template"].take();
-    let context = &template["spec"]["containers"][0]["securityContext"];
-    assert!(context["appArmorProfile"].is_null());
-    let annotations = template["metadata"]["annotations"].as_object().unwrap();
-    assert!(annotations.keys().any(|key| key.contains("apparmor")), "{annotations:?}");
+    // Who builds a server without git has one that does not say its version.
+    for minor in ["29", ""] {
+        let fake = Fake::new(minor);
+        installs(&fake, &[], &NO_WAIT).await.unwrap();
+        let template = fake.get(SET).unwrap()["spec"]["template"].take();
+        let context = &template["spec"]["containers"][0]["securityContext"];
+        assert!(context["appArmorProfile"].is_null());
+        let annotations = template["metadata"]["annotations"].as_object().unwrap();
+        assert!(annotations.keys().any(|key| key.contains("apparmor")), "{annotations:?}");
+    }
 }
 
 #[tokio::test]
@@ -214,6 +217,38 @@ async fn what_was_installed_can_be_removed() {
     assert_eq!(fake.all(), before);
     let said = uninstalls(&fake, true).await.unwrap();
     assert!(said.contains("nothing else of volvox install was there"), "{said}");
+}
+
+#[tokio::test]
+async fn nodes_are_cleared_before_what_their_agents_need_goes() {
+    let fake = Fake::new("34");
+    let before = fake.all();
+    let mut removal = Removal { definitions: true, nodes: true, wait: Duration::ZERO };
+    let cluster = fake.cluster();
+    let refused = uninstall(&cluster, &removal, &mut |_| ()).await.unwrap_err().to_string();
+    assert!(refused.contains("give --wait a duration"), "{refused}");
+    removal.wait = Duration::from_nanos(1);
+    let refused = uninstall(&cluster, &removal, &mut |_| ()).await.unwrap_err();
+    assert!(matches!(refused, InstallError::NotInstalled), "{refused}");
+
+    installs(&fake, &[], &NO_WAIT).await.unwrap();
+    // An agent that does not end keeps its settings.
+    let labels = json!({ "k8s-app": "volvox" });
+    let pod = json!({ "metadata": { "labels": labels }, "spec": { "nodeName": "a" } });
+    fake.put("/api/v1/namespaces/kube-system/pods/volvox-1", pod);
+    let refused = uninstall(&cluster, &removal, &mut |_| ()).await.unwrap_err().to_string();
+    assert!(refused.contains("do not end on nodes a"), "{refused}");
+    assert!(fake.get(SET).is_none() && fake.get(CONFIG).is_some());
+    fake.take("/api/v1/namespaces/kube-system/pods/volvox-1");
+
+    let mut said = String::new();
+    let mut say = |line: &str| said.push_str(&format!("{line}\n"));
+    uninstall(&cluster, &removal, &mut say).await.unwrap();
+    let cleared = said.find("each node is cleared by volvox-agent uninstall").unwrap();
+    assert!(cleared < said.find("ConfigMap kube-system/volvox-config: removed").unwrap());
+    let cleaner = fake.applied().pop().unwrap();
+    assert!(cleaner.ends_with("/daemonsets/volvox-uninstall"), "{cleaner}");
+    assert_eq!(fake.all(), before);
 }
 
 #[tokio::test]
