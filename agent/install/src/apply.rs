@@ -9,7 +9,7 @@ use volvox_packaging::{MANAGED_BY, MANAGER};
 use crate::{
     InstallError, Say,
     kinds::{DEFINITION, KINDS, named, path},
-    server::{Refusal, Server},
+    server::{How, Refusal, Server},
 };
 
 /// The label of a definition that says of which version its schema is.
@@ -29,17 +29,22 @@ enum Outcome {
     Left,
 }
 
-/// Applies all, definitions first; waits until the server serves what is defined.
+/// Applies all, definitions first; waits until the server serves what is defined. What the server
+/// refuses is refused before anything is changed.
 pub(crate) async fn apply_all(
     server: &Server,
     objects: &[Value],
     force: bool,
     say: Say<'_>,
 ) -> Result<(), InstallError> {
+    for object in objects {
+        apply(server, object, How { force, rehearse: true }, &mut |_| ()).await?;
+    }
+    let how = How { force, rehearse: false };
     let is_definition = |it: &&Value| it["kind"] == DEFINITION.name;
     let mut counts = [0_usize; 4];
     for object in objects.iter().filter(is_definition) {
-        counts[apply(server, object, force, say).await? as usize] += 1;
+        counts[apply(server, object, how, say).await? as usize] += 1;
     }
     let [created, changed, unchanged, left] = counts;
     say(&format!(
@@ -49,7 +54,7 @@ pub(crate) async fn apply_all(
         established(server, definition).await?;
     }
     for object in objects.iter().filter(|it| !is_definition(it)) {
-        let word = match apply(server, object, force, say).await? {
+        let word = match apply(server, object, how, say).await? {
             Outcome::Created => "created",
             Outcome::Changed => "changed",
             Outcome::Unchanged | Outcome::Left => "unchanged",
@@ -62,7 +67,7 @@ pub(crate) async fn apply_all(
 async fn apply(
     server: &Server,
     object: &Value,
-    force: bool,
+    how: How,
     say: Say<'_>,
 ) -> Result<Outcome, InstallError> {
     let there = server.get(&path(object).unwrap_or_default()).await?;
@@ -75,10 +80,10 @@ async fn apply(
         return Ok(Outcome::Left);
     }
     let version = |it: &Value| it["metadata"]["resourceVersion"].clone();
-    let applied = match server.apply(object, force).await {
+    let applied = match server.apply(object, how).await {
         Err(Refusal::Conflict(fields)) if is_ours => {
             say(&format!("{}: taken back from others: {}", named(object), fields.join(", ")));
-            server.apply(object, true).await
+            server.apply(object, How { force: true, ..how }).await
         }
         applied => applied,
     };

@@ -160,9 +160,18 @@ impl Fake {
         let mut object: Value = serde_json::from_slice(body).unwrap();
         assert_eq!(kinds::path(&object).as_deref(), Some(path));
         let mut state = self.state.lock().unwrap();
-        state.applied.push(path.to_owned());
-        if query.ends_with("force=true") {
-            state.conflicts.remove(path);
+        let rehearsed = query.ends_with("&dryRun=All");
+        if !rehearsed {
+            state.applied.push(path.to_owned());
+        }
+        let limits = &object["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"];
+        if limits["memory"] == "much" {
+            return (422, status(422, "memory is no quantity", &[]));
+        }
+        if query.contains("force=true") {
+            if !rehearsed {
+                state.conflicts.remove(path);
+            }
         } else if let Some((field, manager)) = state.conflicts.get(path) {
             let message = format!("conflict with \"{manager}\"");
             return (409, status(409, "Apply failed", &[(field, &message)]));
@@ -176,7 +185,7 @@ impl Fake {
             object["status"] = before["status"].clone();
         }
         object["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"].clone();
-        if object != before {
+        if object != before && !rehearsed {
             state.version += 1;
             object["metadata"]["resourceVersion"] = state.version.to_string().into();
             state.objects.insert(path.to_owned(), object.clone());

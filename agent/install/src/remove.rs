@@ -11,7 +11,7 @@ use crate::{
     checks::{Installed, version_minor},
     kinds::{DAEMON_SET, DEFINITION, KINDS, Kind, named},
     ready,
-    server::{Refusal, Server},
+    server::{How, Refusal, Server},
 };
 
 /// The DaemonSet that clears nodes.
@@ -158,7 +158,8 @@ async fn clear_nodes(
     say: Say<'_>,
 ) -> Result<(), InstallError> {
     say("each node is cleared by volvox-agent uninstall");
-    server.apply(&cleaner, true).await.map_err(|refusal| match refusal {
+    let how = How { force: true, rehearse: false };
+    server.apply(&cleaner, how).await.map_err(|refusal| match refusal {
         Refusal::Conflict(fields) => InstallError::Conflict { object: named(&cleaner), fields },
         Refusal::Error(error) => error,
     })?;

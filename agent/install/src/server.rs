@@ -20,6 +20,15 @@ pub(crate) struct Server {
     name: String,
 }
 
+/// How an object is applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct How {
+    /// Fields that others wrote are taken over.
+    pub(crate) force: bool,
+    /// The server only says what would become of it.
+    pub(crate) rehearse: bool,
+}
+
 /// Why an object is not applied.
 pub(crate) enum Refusal {
     /// Others wrote these fields.
@@ -57,12 +66,13 @@ impl Server {
     }
 
     /// Has the server apply an object.
-    pub(crate) async fn apply(&self, object: &Value, force: bool) -> Result<Value, Refusal> {
+    pub(crate) async fn apply(&self, object: &Value, how: How) -> Result<Value, Refusal> {
         let doing = format!("apply {}", named(object));
         let path = path(object).ok_or_else(|| {
             Refusal::Error(InstallError::Refused(format!("{doing}: no installation has that kind")))
         })?;
-        let path = format!("{path}?fieldManager={MANAGER}&force={force}");
+        let dry = if how.rehearse { "&dryRun=All" } else { "" };
+        let path = format!("{path}?fieldManager={MANAGER}&force={}{dry}", how.force);
         match self.send(Method::PATCH, &path, Some(object)).await {
             Err(kube::Error::Api(status)) if status.code == 409 => {
                 let causes = status.details.iter().flat_map(|it| &it.causes);

@@ -94,6 +94,18 @@ async fn what_others_wrote_is_named_and_not_taken() {
 }
 
 #[tokio::test]
+async fn what_the_server_refuses_is_refused_before_anything_is_changed() {
+    let fake = Fake::new("34");
+    let before = fake.all();
+    let refused = installs(&fake, &["resources.limits.memory=much"], &NO_WAIT).await.unwrap_err();
+    let refused = refused.to_string();
+    assert!(refused.contains("refused to apply DaemonSet kube-system/volvox"), "{refused}");
+    assert!(refused.contains("memory is no quantity"), "{refused}");
+    assert_eq!(fake.all(), before);
+    assert_eq!(fake.applied(), Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn a_cluster_of_cilium_or_of_old_is_refused() {
     let fake = Fake::new("34");
     let cilium = json!({ "metadata": {

@@ -31,6 +31,8 @@ pub(crate) enum Kind {
     Texts,
     /// A map.
     Tree,
+    /// A map, in which every number is a quantity: the server takes these as texts only.
+    Quantities,
     /// A list.
     List,
 }
@@ -38,7 +40,7 @@ pub(crate) enum Kind {
 impl Kind {
     /// Whether it is larger than what stands on a line.
     pub(crate) fn is_structured(self) -> bool {
-        matches!(self, Self::Texts | Self::Tree | Self::List)
+        matches!(self, Self::Texts | Self::Tree | Self::Quantities | Self::List)
     }
 }
 
@@ -81,7 +83,7 @@ pub(crate) enum Initial {
 }
 
 use Initial::{Json, Template};
-use Kind::{Choice, List, Number, Switch, Text, Texts, Tree};
+use Kind::{Choice, List, Number, Quantities, Switch, Text, Texts, Tree};
 
 const fn setting(
     name: &'static str,
@@ -347,7 +349,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting(
         "resources",
-        Tree,
+        Quantities,
         Place::Container("resources"),
         Template,
         "What the agent's container asks for",

@@ -99,7 +99,7 @@ fn values_go_where_they_belong() {
         "cluster.name=b,cluster.id=7,ipv6.enabled=true,routingMode=native",
         "cni.confPath=/etc/k0s/cni,cni.binPath=/var/lib/cni/bin",
         "nodeSelector.pool=a,nodeSelector.kubernetes\\.io/os=null",
-        "resources.limits.memory=1Gi,updateStrategy.rollingUpdate.maxUnavailable=2",
+        "resources.limits.memory=1Gi,resources.limits.cpu=2,updateStrategy.rollingUpdate.maxUnavailable=2",
         "podAnnotations.a=b,podLabels.team=net,extraConfig.log-format=text,extraConfig.mtu-x=1\\,2",
     ]);
     let set = made(&values, "DaemonSet");
@@ -118,6 +118,7 @@ fn values_go_where_they_belong() {
     assert_eq!(pod["nodeSelector"], json!({ "pool": "a" }));
     let agent = &pod["containers"][0];
     assert_eq!(agent["resources"]["limits"]["memory"], "1Gi");
+    assert_eq!(agent["resources"]["limits"]["cpu"], "2", "the server takes no number");
     assert_eq!(agent["resources"]["requests"]["cpu"], "50m");
     let variables = agent["env"].as_array().unwrap();
     assert_eq!(variables[1], json!({ "name": "KUBERNETES_SERVICE_HOST", "value": "api.example" }));

@@ -73,13 +73,13 @@ impl Values {
         let (setting, rest) = find(&path)?;
         let below = !rest.is_empty();
         let value = match setting.kind {
-            Kind::List | Kind::Tree | Kind::Texts if !below => {
+            Kind::List | Kind::Tree | Kind::Quantities | Kind::Texts if !below => {
                 let wanted = "it is a list or a map: write it into a file for --values";
                 return Err(wrong(setting.name, text, wanted));
             }
             Kind::Texts if text == "null" => Value::Null,
             Kind::Texts | Kind::Text | Kind::Choice(_) => Value::from(text),
-            Kind::Tree | Kind::Switch | Kind::Number(_) | Kind::List => {
+            Kind::Tree | Kind::Quantities | Kind::Switch | Kind::Number(_) | Kind::List => {
                 serde_norway::from_str(text).unwrap_or_else(|_| Value::from(text))
             }
         };
@@ -246,7 +246,7 @@ fn find(path: &[String]) -> Result<(&'static Setting, &[String]), ValueError> {
     let name = path.join(".");
     let found = (1..=path.len()).find_map(|length| {
         let setting = named(&path[..length].join("."))?;
-        let inside = matches!(setting.kind, Kind::Texts | Kind::Tree);
+        let inside = matches!(setting.kind, Kind::Texts | Kind::Tree | Kind::Quantities);
         (inside || length == path.len()).then_some((setting, &path[length..]))
     });
     match found {
@@ -294,9 +294,21 @@ fn checked(setting: &Setting, value: Value) -> Result<Value, ValueError> {
             value => refuse(&value, "write a map of names to texts"),
         },
         Kind::Tree if value.is_object() => Ok(value),
-        Kind::Tree => refuse(&value, "write a map"),
+        Kind::Quantities if value.is_object() => Ok(quantities(value)),
+        Kind::Tree | Kind::Quantities => refuse(&value, "write a map"),
         Kind::List if value.is_array() => Ok(value),
         Kind::List => refuse(&value, "write a list"),
+    }
+}
+
+/// The same with its numbers as texts.
+fn quantities(value: Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            members.into_iter().map(|(key, value)| (key, quantities(value))).collect()
+        }
+        Value::Number(number) => Value::from(number.to_string()),
+        value => value,
     }
 }
 
