@@ -190,6 +190,9 @@ fn values_that_are_kept_give_the_same_objects() {
     other.merge(record["data"]["values.yaml"].as_str().unwrap()).unwrap();
     assert_eq!(objects(&one), objects(&other));
     assert!(one.differences(&other).is_empty());
+    other.set("k8sServiceHost=null").unwrap();
+    assert!(!other.has("k8sServiceHost"));
+    other.set("k8sServiceHost=::1").unwrap();
     other.merge("resources: null").unwrap();
     assert_eq!(one.differences(&other), ["resources"]);
     assert!(one.has("k8sServiceHost") && !one.has("image.tag"));

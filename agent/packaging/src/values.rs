@@ -77,7 +77,7 @@ impl Values {
                 let wanted = "it is a list or a map: write it into a file for --values";
                 return Err(wrong(setting.name, text, wanted));
             }
-            Kind::Texts if text == "null" => Value::Null,
+            Kind::Texts | Kind::Text | Kind::Choice(_) if text == "null" => Value::Null,
             Kind::Texts | Kind::Text | Kind::Choice(_) => Value::from(text),
             Kind::Tree | Kind::Quantities | Kind::Switch | Kind::Number(_) | Kind::List => {
                 serde_norway::from_str(text).unwrap_or_else(|_| Value::from(text))
