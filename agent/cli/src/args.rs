@@ -12,6 +12,8 @@ use volvox_actors::model::L4Address;
 use volvox_rest::client::DEFAULT_SOCKET;
 use volvox_system::duration::parse_duration;
 
+use super::install::{InstallArguments, UninstallArguments, UpgradeArguments};
+
 /// Speak to the node agent
 #[derive(Debug, Parser)]
 #[command(name = "volvox", version = env!("VOLVOX_VERSION"))]
@@ -106,6 +108,12 @@ pub(super) enum Command {
     Metrics,
     /// Show flight records in a browser: of a life before, of another node, of the simulator
     Dashboard(DashboardArguments),
+    /// Install Volvox in a cluster
+    Install(InstallArguments),
+    /// Change what is installed: this version, and other values
+    Upgrade(UpgradeArguments),
+    /// Remove Volvox from a cluster
+    Uninstall(UninstallArguments),
     /// Completions for a shell
     Completions {
         /// The shell

@@ -3,6 +3,7 @@
 use std::{io, process::ExitCode};
 
 use volvox_inspect::dashboard::DashboardError;
+use volvox_install::InstallError;
 use volvox_maps::DatapathError;
 use volvox_rest::RestError;
 
@@ -18,6 +19,9 @@ pub enum ClientError {
     /// A flight record cannot be shown.
     #[error("{0}")]
     Dashboard(#[from] DashboardError),
+    /// Nothing was installed, changed or removed, or not all of it.
+    #[error("{0}")]
+    Install(#[from] InstallError),
     /// There is no such thing.
     #[error("{0}")]
     NotFound(String),
@@ -50,9 +54,16 @@ impl ClientError {
             Self::Rest(RestError::Unreachable { .. }) => 3,
             Self::Rest(error) if error.status() == Some(404) => 4,
             Self::Rest(error) if error.status() == Some(400) => 2,
+            Self::Install(InstallError::Unreachable { .. }) => 3,
+            Self::Install(InstallError::NotInstalled) => 4,
+            Self::Install(InstallError::Value(_) | InstallError::File { .. }) => 2,
             Self::NotFound(_) | Self::Dashboard(_) => 4,
             Self::Usage(_) => 2,
-            Self::Rest(_) | Self::Datapath(_) | Self::Failed(_) | Self::Write(_) => 1,
+            Self::Rest(_)
+            | Self::Datapath(_)
+            | Self::Install(_)
+            | Self::Failed(_)
+            | Self::Write(_) => 1,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! `volvox`: how people and scripts speak to the agent.
 //!
+//! `install`, `upgrade` and `uninstall` speak to the API server instead, through `volvox-install`.
+//!
 //! Tables for people, `-o json` for programs. Exit codes: 0 done, 1 failed, 2 asked wrongly,
 //! 3 the agent is not reachable, 4 there is no such thing.
 
@@ -12,6 +14,7 @@ mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod identity;
+mod install;
 mod ipam;
 mod metrics;
 mod monitor;
@@ -93,6 +96,9 @@ async fn dispatch(
         }
         Command::Metrics => metrics::run(client, out).await,
         Command::Dashboard(arguments) => dashboard::run(out, &arguments).await,
+        Command::Install(arguments) => install::install(out, arguments).await,
+        Command::Upgrade(arguments) => install::upgrade(out, arguments).await,
+        Command::Uninstall(arguments) => install::uninstall(out, arguments).await,
         // Answered before there was a runtime.
         Command::Completions { .. } => Ok(()),
     }

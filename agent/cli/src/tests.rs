@@ -82,9 +82,53 @@ fn wrong_questions_are_refused_before_anything_is_done() {
         "backend quarantine 10.0.0.1",
         "backend quarantine 10.0.0.1:80/ICMP",
         "bpf lb list --backends --revnat",
+        "install --wait soon",
+        "install --reset-values",
+        "install --dry-run --helm-chart chart",
+        "uninstall --set a=b",
     ] {
         let arguments = ["volvox"].into_iter().chain(command.split(' ').filter(|a| !a.is_empty()));
         assert_eq!(Arguments::try_parse_from(arguments).unwrap_err().exit_code(), 2, "{command:?}");
+    }
+}
+
+#[test]
+fn an_installation_is_shown_without_a_cluster() {
+    let ran = run(Path::new("/nowhere"), "install --dry-run --set ipv6.enabled=true,image.tag=2");
+    assert_eq!((ran.code, ran.error.as_str()), (0, ""));
+    for words in ["kind: DaemonSet", "image: volvox-agent:2", "enable-ipv6: 'true'"] {
+        assert!(ran.text.contains(words), "{words}: {}", ran.text);
+    }
+    let ran = run(Path::new("/nowhere"), "-o json install --dry-run");
+    let list: serde_json::Value = serde_json::from_str(&ran.text).unwrap();
+    assert_eq!(list["items"].as_array().map(Vec::len), Some(16));
+    let ran = run(Path::new("/nowhere"), "install --dry-run --set ipv6=true");
+    assert_eq!((ran.code, ran.text.as_str()), (2, ""));
+    assert_eq!(ran.error, "there is no value ipv6: did you mean ipv6.enabled?");
+    let ran = run(Path::new("/nowhere"), "install --dry-run -f /nowhere/values.yaml");
+    assert!(ran.code == 2 && ran.error.contains("/nowhere/values.yaml"), "{}", ran.error);
+}
+
+#[test]
+fn a_chart_is_written_without_a_cluster() {
+    let dir = tempfile::tempdir().unwrap();
+    let chart = dir.path().join("chart");
+    let command = format!("install --helm-chart {}", chart.display());
+    let ran = run(Path::new("/nowhere"), &command);
+    let said = format!("18 files written to {}\n", chart.display());
+    assert_eq!((ran.code, ran.text), (0, said));
+    let set = fs::read_to_string(chart.join("templates/daemonset.yaml")).unwrap();
+    assert!(set.contains("{{- toYaml .Values.resources | nindent"), "{set}");
+    assert!(fs::read_to_string(chart.join("Chart.yaml")).unwrap().contains("version: 0.1.0\n"));
+    let ran = run(Path::new("/nowhere"), "install --helm-chart /proc/chart");
+    assert!(ran.code == 2 && ran.error.contains("/proc/chart"), "{}", ran.error);
+}
+
+#[test]
+fn a_cluster_that_cannot_be_asked_is_named() {
+    for verb in ["install", "upgrade", "uninstall"] {
+        let ran = run(Path::new("/nowhere"), &format!("{verb} --kubeconfig /nowhere/config"));
+        assert!(ran.code == 1 && ran.error.contains("kubeconfig /nowhere/config"), "{}", ran.error);
     }
 }
 

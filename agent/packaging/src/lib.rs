@@ -1,8 +1,26 @@
 //! The objects that a cluster needs for Volvox, as the programs bring them: the agent and the
 //! operator register the definitions, the installer applies all.
+//!
+//! `daemonset.yaml` is the template. [`Values`] change it; [`objects`] gives the result.
+
+mod chart;
+mod objects;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod values;
 
 use serde_json::Value;
 use volvox_inspect::manifests;
+
+pub use self::{
+    chart::{ChartFile, chart},
+    objects::{
+        HASH, MANAGED_BY, MANAGER, NAME, PART_OF, POD_LABEL, VALUES, for_server, objects, record,
+    },
+    settings::{SETTINGS, Setting},
+    values::{ValueError, Values},
+};
 
 /// The CustomResourceDefinitions of Cilium's kinds, each a file beside this crate.
 const DEFINITIONS: [&str; 11] = [
@@ -24,23 +42,4 @@ pub fn definitions() -> Vec<Value> {
     // A file of this crate that cannot be read fails its test, not a cluster.
     let texts = DEFINITIONS.into_iter();
     texts.flat_map(|text| manifests::objects(text).unwrap_or_default()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{collections::BTreeSet, fs, path::Path};
-
-    use super::*;
-
-    #[test]
-    fn every_file_is_one_definition_of_its_name() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
-        let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
-        let files: BTreeSet<String> =
-            files.map(|file| file.into_string().unwrap().replace(".yaml", ".cilium.io")).collect();
-        let named = definitions();
-        let names = named.iter().map(|it| it["metadata"]["name"].as_str().unwrap().to_owned());
-        assert_eq!(names.collect::<BTreeSet<_>>(), files);
-        assert_eq!(named.len(), DEFINITIONS.len());
-    }
 }

@@ -139,6 +139,8 @@ impl ApiServer {
             ("service-account-signing-key-file", &accounts),
             ("service-cluster-ip-range", "10.96.0.0/24"),
             ("authorization-mode", if self.strict { "RBAC" } else { "AlwaysAllow" }),
+            // As in clusters: the packaged pods have an init container that is privileged.
+            ("allow-privileged", "true"),
             ("endpoint-reconciler-type", "none"),
             ("disable-admission-plugins", "ServiceAccount"),
         ];

@@ -11,6 +11,7 @@ const PACKAGES: [&str; 13] = [
     "agent/cluster",
     "agent/cni",
     "agent/inspect",
+    "agent/install",
     "agent/maps",
     "agent/operator",
     "agent/packaging",

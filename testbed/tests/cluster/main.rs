@@ -5,6 +5,7 @@ mod health_checks;
 mod host_ports;
 mod identities;
 mod ingresses;
+mod installed;
 mod nodes;
 mod prefixes;
 mod published;

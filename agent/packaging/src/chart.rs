@@ -1,0 +1,229 @@
+//! The Helm chart, made from the same objects: each value becomes an expression of the template.
+//!
+//! The objects are rendered with marks in place of values, and printed. Each mark is then replaced,
+//! line by line. The expressions are those of Go's text/template, with `quote`, `toYaml`, `nindent`
+//! and `sha256sum`.
+
+use std::fmt::Write;
+
+use serde_json::{Map, Value};
+
+use crate::{
+    PART_OF, definitions,
+    objects::{Marks, entries, rendered},
+    settings::{Kind, Place, SETTINGS, Setting, named},
+    values::{at, defaults},
+};
+
+const BEGIN: &str = "volvoxValueBegin";
+const END: &str = "volvoxValueEnd";
+/// The mark of who manages the objects.
+const MANAGER_MARK: &str = "volvoxManager";
+/// The mark of the ConfigMap's sum.
+const HASH_MARK: &str = "volvoxHash";
+
+/// A file of the chart: its path in the chart's directory, and its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChartFile {
+    /// Its path.
+    pub path: String,
+    /// What it says.
+    pub text: String,
+}
+
+/// All files of the chart, for this version of Volvox.
+pub fn chart(version: &str) -> Vec<ChartFile> {
+    let mut files = vec![
+        ChartFile { path: "Chart.yaml".to_owned(), text: about(version) },
+        ChartFile { path: "values.yaml".to_owned(), text: values_file() },
+    ];
+    for mut definition in definitions() {
+        definition["metadata"]["labels"][PART_OF] = "volvox".into();
+        files.push(ChartFile { path: place("crds", &definition), text: yaml(&definition) });
+    }
+    let marks = Marks { manager: MANAGER_MARK.to_owned(), hash: HASH_MARK.to_owned() };
+    for object in rendered(&marked(), &marks) {
+        files.push(ChartFile { path: place("templates", &object), text: template(&object) });
+    }
+    files
+}
+
+fn about(version: &str) -> String {
+    format!(
+        "apiVersion: v2\nname: volvox\ndescription: Volvox, a node agent for Kubernetes\n\
+         type: application\nversion: {version}\nappVersion: \"{version}\"\n\
+         kubeVersion: \">=1.30.0-0\"\n"
+    )
+}
+
+fn place(folder: &str, object: &Value) -> String {
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_lowercase();
+    let (kind, name) = (word(&object["kind"]), word(&object["metadata"]["name"]));
+    match folder {
+        "crds" => format!("crds/{name}.yaml"),
+        _ => format!("{folder}/{kind}.yaml"),
+    }
+}
+
+fn yaml(value: &Value) -> String {
+    // What is JSON can always be written.
+    serde_norway::to_string(value).unwrap_or_default()
+}
+
+/// The defaults with what each value means.
+fn values_file() -> String {
+    let all = defaults();
+    let mut text =
+        String::from("# Values of Volvox. Names are those of Cilium's chart where it has them.\n");
+    let mut groups: Vec<&str> = Vec::new();
+    for setting in SETTINGS {
+        let (group, key) = setting.name.split_once('.').unwrap_or(("", setting.name));
+        let indent = if group.is_empty() { "" } else { "  " };
+        if !group.is_empty() && !groups.contains(&group) {
+            groups.push(group);
+            let _ = writeln!(text, "{group}:");
+            for member in SETTINGS.iter().filter(|it| it.name.split('.').next() == Some(group)) {
+                let key = member.name.split_once('.').map_or(member.name, |(_, key)| key);
+                entry(&mut text, "  ", key, member, at(&all, member.name));
+            }
+        } else if group.is_empty() {
+            entry(&mut text, indent, key, setting, at(&all, setting.name));
+        }
+    }
+    text
+}
+
+fn entry(text: &mut String, indent: &str, key: &str, setting: &Setting, value: &Value) {
+    let _ = writeln!(text, "{indent}# {}", setting.meaning);
+    if let Kind::Choice(choices) = setting.kind {
+        let _ = writeln!(text, "{indent}# {}", choices.join(", "));
+    }
+    let member = Value::Object(Map::from_iter([(key.to_owned(), value.clone())]));
+    for line in yaml(&member).lines() {
+        let _ = writeln!(text, "{indent}{line}");
+    }
+}
+
+/// All values, each its mark.
+fn marked() -> Value {
+    let mut all = Value::Object(Map::new());
+    for setting in SETTINGS {
+        let mut place = &mut all;
+        for key in setting.name.split('.') {
+            place = &mut place[key];
+        }
+        *place = mark(setting.name).into();
+    }
+    all
+}
+
+fn mark(name: &str) -> String {
+    format!("{BEGIN}{name}{END}")
+}
+
+/// An object with marks as a template.
+fn template(object: &Value) -> String {
+    let printed = yaml(object);
+    let mut lines: Vec<String> = Vec::new();
+    for line in printed.lines() {
+        let whole = marks(line).first().and_then(|name| named(name));
+        match whole {
+            Some(setting) if setting.kind.is_structured() => {
+                lines.extend(structured(line, setting));
+            }
+            Some(setting) if may_be_empty(setting) => {
+                let mut inside = vec![scalar(line)];
+                // A variable's name stands before its value.
+                if line.trim_start().starts_with("value: ") {
+                    inside.splice(..0, lines.pop());
+                }
+                lines.extend(condition(setting, inside));
+            }
+            _ => lines.push(scalar(line)),
+        }
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+/// Whether the objects leave out what the value is for, if it is empty.
+fn may_be_empty(setting: &Setting) -> bool {
+    match setting.place {
+        Place::Pod(_) => true,
+        Place::Flag(_) | Place::Variable(_) => at(&defaults(), setting.name) == "",
+        _ => false,
+    }
+}
+
+/// Names of the values whose marks are in a line.
+fn marks(line: &str) -> Vec<&str> {
+    let parts = line.split(BEGIN).skip(1);
+    parts.filter_map(|part| part.split_once(END)).map(|(name, _)| name).collect()
+}
+
+fn condition(setting: &Setting, inside: Vec<String>) -> Vec<String> {
+    let begin = format!("{{{{- if .Values.{} }}}}", setting.name);
+    [begin].into_iter().chain(inside).chain(["{{- end }}".to_owned()]).collect()
+}
+
+/// A line whose value is a list or a map.
+fn structured(line: &str, setting: &Setting) -> Vec<String> {
+    let indent = line.len() - line.trim_start().len();
+    let name = setting.name;
+    if setting.place == Place::Flags {
+        return vec![
+            format!("{{{{- range $key, $value := .Values.{name} }}}}"),
+            format!("{}{{{{ $key }}}}: {{{{ $value | quote }}}}", &line[..indent]),
+            "{{- end }}".to_owned(),
+        ];
+    }
+    let put = |by: usize| format!("{{{{- toYaml .Values.{name} | nindent {by} }}}}");
+    // Further members, further items, or the value of a member.
+    let inside = match line.trim_start().split_once(": ") {
+        Some((key, _)) if key != mark(name) => {
+            vec![format!("{}{key}:", &line[..indent]), put(indent + 2)]
+        }
+        _ => vec![put(indent)],
+    };
+    condition(setting, inside)
+}
+
+/// A line with expressions in place of marks.
+fn scalar(line: &str) -> String {
+    if let Some((before, _)) = line.split_once(HASH_MARK) {
+        return format!("{before}{}", hash());
+    }
+    let line = line.replace(MANAGER_MARK, "{{ .Release.Service }}");
+    let names = marks(&line);
+    match names[..] {
+        [] => line.clone(),
+        [name] if line.ends_with(&mark(name)) => {
+            line.replace(&mark(name), &format!("{{{{ .Values.{name} | quote }}}}"))
+        }
+        _ => {
+            let (key, value) = line.split_once(": ").unwrap_or(("", &line));
+            let value = value.replace(BEGIN, "{{ .Values.").replace(END, " }}");
+            format!("{key}: \"{value}\"")
+        }
+    }
+}
+
+/// The expression that gives the sum of what the ConfigMap says.
+fn hash() -> String {
+    let (mut format, mut values) = (String::new(), String::new());
+    for (key, value) in entries() {
+        match value {
+            Ok(name) => {
+                let _ = write!(format, "{key}=%v\\n");
+                let _ = write!(values, " .Values.{name}");
+            }
+            Err(fixed) => {
+                let _ = write!(format, "{key}={}\\n", fixed.replace('%', "%%"));
+            }
+        }
+    }
+    format!("{{{{ printf \"{format}%v\\n\"{values} .Values.extraConfig | sha256sum | quote }}}}")
+}
+
+#[cfg(test)]
+mod tests;

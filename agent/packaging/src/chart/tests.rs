@@ -1,0 +1,154 @@
+//! The chart gives the objects that `volvox install` applies: its templates are filled in by a small
+//! interpreter of exactly the expressions that occur in them.
+
+use volvox_inspect::manifests;
+
+use super::*;
+use crate::{
+    Values,
+    objects::{hash as config_hash, sha256},
+    values::go_text,
+};
+
+/// The service that releases the chart, which is Helm in a cluster.
+const SERVICE: &str = "volvox";
+
+/// Go's text/template, as far as the chart uses it.
+fn fill(text: &str, values: &Value) -> String {
+    let mut filled = String::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if let Some(name) = within(line, "{{- if .Values.", " }}") {
+            let is_set = !matches!(go_text(at(values, name)).as_str(), "" | "map[]" | "[]");
+            if !is_set {
+                let end = lines.by_ref().find(|line| *line == "{{- end }}");
+                assert!(end.is_some(), "{line} has no end");
+            }
+        } else if let Some(name) = within(line, "{{- range $key, $value := .Values.", " }}") {
+            let inside = lines.next().unwrap();
+            assert_eq!(lines.next(), Some("{{- end }}"));
+            for (key, value) in at(values, name).as_object().unwrap() {
+                let line = inside.replace("{{ $key }}", key);
+                let line = line.replace("{{ $value | quote }}", &quoted(&go_text(value)));
+                let _ = writeln!(filled, "{line}");
+            }
+        } else if let Some(put) = within(line, "{{- toYaml .Values.", " }}") {
+            let (name, indent) = put.split_once(" | nindent ").unwrap();
+            let indent = " ".repeat(indent.parse().unwrap());
+            for line in yaml(at(values, name)).lines() {
+                let _ = writeln!(filled, "{indent}{line}");
+            }
+        } else if line != "{{- end }}" {
+            let _ = writeln!(filled, "{}", expressions(line, values));
+        }
+    }
+    filled
+}
+
+fn within<'a>(line: &'a str, begin: &str, end: &str) -> Option<&'a str> {
+    line.strip_prefix(begin)?.strip_suffix(end)
+}
+
+fn expressions(line: &str, values: &Value) -> String {
+    let mut text = String::new();
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once("{{ ") {
+        let (expression, behind) = after.split_once(" }}").unwrap();
+        text.push_str(before);
+        text.push_str(&value_of(expression, values));
+        rest = behind;
+    }
+    text + rest
+}
+
+fn value_of(expression: &str, values: &Value) -> String {
+    let mut parts = expression.split(" | ");
+    let first = parts.next().unwrap();
+    let variable = |word: &str| match word.strip_prefix(".Values.") {
+        Some(name) => go_text(at(values, name)),
+        None => panic!("{word} in {expression}"),
+    };
+    let mut value = match first.strip_prefix("printf ") {
+        Some(call) => {
+            let (format, words) = call[1..].split_once("\" ").unwrap();
+            let mut words = words.split(' ');
+            let mut pieces = format.split("%v");
+            let mut text = pieces.next().unwrap().to_owned();
+            for piece in pieces {
+                text.push_str(&variable(words.next().unwrap()));
+                text.push_str(piece);
+            }
+            assert_eq!(words.next(), None);
+            text.replace("\\n", "\n").replace("%%", "%")
+        }
+        None if first == ".Release.Service" => SERVICE.to_owned(),
+        None => variable(first),
+    };
+    for function in parts {
+        value = match function {
+            "quote" => quoted(&value),
+            "sha256sum" => sha256(&value),
+            function => panic!("{function} in {expression}"),
+        };
+    }
+    value
+}
+
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+/// The objects of the chart's templates, filled in with values over those of the chart.
+fn charted(values: &Values) -> Vec<Value> {
+    let files = chart("0.1.0");
+    let templates = files.iter().filter(|it| it.path.starts_with("templates/"));
+    let all = values.all();
+    templates
+        .flat_map(|file| {
+            let text = fill(&file.text, &all);
+            manifests::objects(&text).unwrap_or_else(|error| panic!("{error}:\n{text}"))
+        })
+        .collect()
+}
+
+fn installed(values: &Values) -> Vec<Value> {
+    let all = values.all();
+    rendered(&all, &Marks { manager: SERVICE.to_owned(), hash: config_hash(&all) })
+}
+
+#[test]
+fn the_chart_gives_what_is_installed() {
+    let values = Values::default();
+    assert_eq!(charted(&values), installed(&values));
+    let mut values = Values::default();
+    for text in [
+        "namespace=net,image.repository=registry:5000/volvox,image.tag=1.2,image.pullPolicy=Always",
+        "k8sServiceHost=fd00::1,k8sServicePort=6443,cluster.name=b,cluster.id=7",
+        "ipv6.enabled=true,routingMode=native,ipv4NativeRoutingCIDR=10.0.0.0/8,devices=eth0\\,eth1",
+        "cni.confPath=/etc/k0s,cni.binPath=/opt/k0s,priorityClassName=,bpf.ctTcpMax=1000000",
+        "extraConfig.log-format=null,extraConfig.labels=k8s:a !b,extraConfig.debug-x=true",
+        "nodeSelector.kubernetes\\.io/os=null,podAnnotations.a/b=c: d,podLabels.team=net",
+    ] {
+        values.set(text).unwrap();
+    }
+    let file = "tolerations: []\nimagePullSecrets: [{name: pull}]\nextraArgs: [--debug, \"--mtu=1\"]\n\
+                extraEnv: [{name: A, value: \"1\"}]\nupdateStrategy: {type: OnDelete, rollingUpdate: null}\n\
+                affinity: {nodeAffinity: {a: [1, {b: c}]}}\nresources: {limits: null}\n";
+    values.merge(file).unwrap();
+    assert_eq!(charted(&values), installed(&values));
+    assert_ne!(installed(&values), installed(&Values::default()));
+}
+
+#[test]
+fn the_charts_values_are_the_defaults() {
+    let files = chart("1.2.3");
+    let text = |path: &str| &files.iter().find(|it| it.path == path).unwrap().text;
+    let read = manifests::objects(text("values.yaml")).unwrap();
+    assert_eq!(read, [defaults()]);
+    assert!(text("Chart.yaml").contains("version: 1.2.3\n"));
+    assert_eq!(files.iter().filter(|it| it.path.starts_with("crds/")).count(), 11);
+    assert!(files.iter().all(|it| it.path.ends_with(".yaml") && !it.text.is_empty()));
+    for mark in [BEGIN, END, MANAGER_MARK, HASH_MARK] {
+        assert!(files.iter().all(|it| !it.text.contains(mark)), "{mark}");
+    }
+}

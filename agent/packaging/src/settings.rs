@@ -1,0 +1,461 @@
+//! The values that an installation may set: their names, which are those of Cilium's chart, what they
+//! mean, and where each goes.
+
+/// One value that may be set.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Its name, as `ipam.mode`.
+    pub name: &'static str,
+    /// What it means, one line.
+    pub meaning: &'static str,
+    /// What may be written.
+    pub(crate) kind: Kind,
+    /// Where it goes.
+    pub(crate) place: Place,
+    /// The value if nobody sets one, as JSON.
+    pub(crate) initial: Initial,
+}
+
+/// What a value may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// True or false.
+    Switch,
+    /// A whole number, at most that.
+    Number(u64),
+    /// Any text.
+    Text,
+    /// One of these.
+    Choice(&'static [&'static str]),
+    /// A map whose values are texts.
+    Texts,
+    /// A map.
+    Tree,
+    /// A map, in which every number is a quantity: the server takes these as texts only.
+    Quantities,
+    /// A list.
+    List,
+}
+
+impl Kind {
+    /// Whether it is larger than what stands on a line.
+    pub(crate) fn is_structured(self) -> bool {
+        matches!(self, Self::Texts | Self::Tree | Self::Quantities | Self::List)
+    }
+}
+
+/// Where a value goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Into the ConfigMap, under this key: a flag of the agent.
+    Flag(&'static str),
+    /// Into the ConfigMap, each of its own keys.
+    Flags,
+    /// The namespace of all objects that have one.
+    Namespace,
+    /// The image: what stands before the colon, or behind it.
+    Image,
+    /// A member of every container.
+    EveryContainer(&'static str),
+    /// A member of the agent's container.
+    Container(&'static str),
+    /// Further items of a list of the agent's container.
+    ContainerItems(&'static str),
+    /// A variable of the agent's environment.
+    Variable(&'static str),
+    /// A member of the pod's specification.
+    Pod(&'static str),
+    /// Further members of the pod's metadata.
+    PodMetadata(&'static str),
+    /// A member of the DaemonSet's specification.
+    Set(&'static str),
+    /// The host's directory that this volume mounts.
+    Volume(&'static str),
+}
+
+/// The value if nobody sets one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Initial {
+    /// What `daemonset.yaml` says there.
+    Template,
+    /// This, as JSON.
+    Json(&'static str),
+}
+
+use Initial::{Json, Template};
+use Kind::{Choice, List, Number, Quantities, Switch, Text, Texts, Tree};
+
+const fn setting(
+    name: &'static str,
+    kind: Kind,
+    place: Place,
+    initial: Initial,
+    meaning: &'static str,
+) -> Setting {
+    Setting { name, meaning, kind, place, initial }
+}
+
+const fn flag(
+    name: &'static str,
+    flag: &'static str,
+    kind: Kind,
+    initial: Initial,
+    meaning: &'static str,
+) -> Setting {
+    setting(name, kind, Place::Flag(flag), initial, meaning)
+}
+
+/// The largest number of a cluster that fits into identities.
+const CLUSTER_MAX: u64 = 255;
+/// The largest port.
+const PORT_MAX: u64 = 65535;
+/// The largest number of rows that a map may have.
+const ROWS_MAX: u64 = 1 << 24;
+
+const FALSE: Initial = Json("false");
+const TRUE: Initial = Json("true");
+const EMPTY: Initial = Json("\"\"");
+const NO_ITEMS: Initial = Json("[]");
+const NO_MEMBERS: Initial = Json("{}");
+
+/// All values that may be set, in the order in which they are shown.
+pub const SETTINGS: &[Setting] = &[
+    setting(
+        "namespace",
+        Text,
+        Place::Namespace,
+        Template,
+        "Namespace of the objects; it has to exist",
+    ),
+    setting(
+        "image.repository",
+        Text,
+        Place::Image,
+        Template,
+        "Image of the agent, without its tag",
+    ),
+    setting("image.tag", Text, Place::Image, Template, "Tag of the image"),
+    setting(
+        "image.pullPolicy",
+        Choice(&["Always", "IfNotPresent", "Never"]),
+        Place::EveryContainer("imagePullPolicy"),
+        Json("\"IfNotPresent\""),
+        "When nodes pull the image",
+    ),
+    setting(
+        "imagePullSecrets",
+        List,
+        Place::Pod("imagePullSecrets"),
+        NO_ITEMS,
+        "Secrets that the registry asks for, each {name: NAME}",
+    ),
+    setting(
+        "k8sServiceHost",
+        Text,
+        Place::Variable("KUBERNETES_SERVICE_HOST"),
+        EMPTY,
+        "Address of the API server; if it is empty, that of the Service kubernetes, which needs kube-proxy",
+    ),
+    setting(
+        "k8sServicePort",
+        Text,
+        Place::Variable("KUBERNETES_SERVICE_PORT"),
+        EMPTY,
+        "Port of the API server; goes with k8sServiceHost",
+    ),
+    flag("cluster.name", "cluster-name", Text, Json("\"default\""), "Name of the cluster"),
+    flag(
+        "cluster.id",
+        "cluster-id",
+        Number(CLUSTER_MAX),
+        Json("0"),
+        "Number of the cluster in a mesh",
+    ),
+    flag("ipv4.enabled", "enable-ipv4", Switch, TRUE, "Whether pods have IPv4 addresses"),
+    flag("ipv6.enabled", "enable-ipv6", Switch, Template, "Whether pods have IPv6 addresses"),
+    flag(
+        "ipam.mode",
+        "ipam",
+        Choice(&["kubernetes", "cluster-pool"]),
+        Template,
+        "Who gives nodes their pod prefixes: the Node objects, or Cilium's operator",
+    ),
+    flag(
+        "identityAllocationMode",
+        "identity-allocation-mode",
+        Choice(&["crd", "kvstore"]),
+        Template,
+        "Where nodes agree on numbers of identities: CiliumIdentities, or etcd",
+    ),
+    flag(
+        "routingMode",
+        "routing-mode",
+        Choice(&["tunnel", "native"]),
+        Json("\"tunnel\""),
+        "How packets reach other nodes",
+    ),
+    flag(
+        "tunnelProtocol",
+        "tunnel-protocol",
+        Choice(&["vxlan"]),
+        Json("\"vxlan\""),
+        "How tunnels look",
+    ),
+    flag("tunnelPort", "tunnel-port", Number(PORT_MAX), Json("8472"), "UDP port of tunnels"),
+    flag(
+        "autoDirectNodeRoutes",
+        "auto-direct-node-routes",
+        Switch,
+        FALSE,
+        "Whether native mode makes routes to neighbouring nodes",
+    ),
+    flag(
+        "ipv4NativeRoutingCIDR",
+        "ipv4-native-routing-cidr",
+        Text,
+        EMPTY,
+        "Where pods go by IPv4 with their own addresses, besides the cluster",
+    ),
+    flag("ipv6NativeRoutingCIDR", "ipv6-native-routing-cidr", Text, EMPTY, "The same by IPv6"),
+    flag(
+        "enableIPv4Masquerade",
+        "enable-ipv4-masquerade",
+        Switch,
+        TRUE,
+        "Whether pods reach the world by IPv4 with the node's address",
+    ),
+    flag("enableIPv6Masquerade", "enable-ipv6-masquerade", Switch, TRUE, "The same by IPv6"),
+    flag(
+        "devices",
+        "devices",
+        Text,
+        EMPTY,
+        "Interfaces that lead to the world, separated by commas",
+    ),
+    flag("MTU", "mtu", Number(65535), Json("0"), "Largest packet of the devices; 0 asks them"),
+    flag(
+        "policyEnforcementMode",
+        "enable-policy",
+        Choice(&["default", "always", "never"]),
+        Json("\"default\""),
+        "Which endpoints have their policy enforced",
+    ),
+    flag(
+        "hostFirewall.enabled",
+        "enable-host-firewall",
+        Switch,
+        FALSE,
+        "Whether nodes are held to policy",
+    ),
+    flag(
+        "loadBalancer.mode",
+        "bpf-lb-mode",
+        Choice(&["snat", "dsr"]),
+        Json("\"snat\""),
+        "Whom a backend on another node answers",
+    ),
+    flag(
+        "loadBalancer.algorithm",
+        "bpf-lb-algorithm",
+        Choice(&["random", "maglev"]),
+        Json("\"random\""),
+        "How backends are chosen for clients outside the cluster",
+    ),
+    flag(
+        "socketLB.enabled",
+        "bpf-lb-sock",
+        Switch,
+        FALSE,
+        "Whether sockets choose backends themselves",
+    ),
+    flag(
+        "bpf.ctTcpMax",
+        "bpf-ct-global-tcp-max",
+        Number(ROWS_MAX),
+        Template,
+        "Rows for TCP connections",
+    ),
+    flag(
+        "bpf.ctAnyMax",
+        "bpf-ct-global-any-max",
+        Number(ROWS_MAX),
+        Template,
+        "Rows for other connections",
+    ),
+    flag(
+        "bpf.natMax",
+        "bpf-nat-global-max",
+        Number(ROWS_MAX),
+        Template,
+        "Rows for translated addresses",
+    ),
+    flag(
+        "bpf.lbMapMax",
+        "bpf-lb-map-max",
+        Number(ROWS_MAX),
+        Json("65536"),
+        "Rows of maps of services",
+    ),
+    flag(
+        "bpf.policyMapMax",
+        "bpf-policy-map-max",
+        Number(65536),
+        Json("16384"),
+        "Rows of an endpoint's policy",
+    ),
+    flag(
+        "bpf.monitorAggregation",
+        "monitor-aggregation",
+        Choice(&["none", "lowest", "low", "medium", "maximum"]),
+        Json("\"medium\""),
+        "How much records of packets are thinned out",
+    ),
+    flag("debug.enabled", "debug", Switch, FALSE, "Whether the agent logs more"),
+    flag(
+        "cni.exclusive",
+        "cni-exclusive",
+        Switch,
+        Template,
+        "Whether other CNI configurations are set aside",
+    ),
+    setting(
+        "cni.confPath",
+        Text,
+        Place::Volume("cni-conf"),
+        Template,
+        "The runtime's directory of CNI configurations",
+    ),
+    setting(
+        "cni.binPath",
+        Text,
+        Place::Volume("cni-bin"),
+        Template,
+        "The runtime's directory of CNI plugins",
+    ),
+    setting("extraConfig", Texts, Place::Flags, Template, "Further flags of the agent, by name"),
+    setting(
+        "extraArgs",
+        List,
+        Place::ContainerItems("args"),
+        NO_ITEMS,
+        "Further arguments of the agent",
+    ),
+    setting(
+        "extraEnv",
+        List,
+        Place::ContainerItems("env"),
+        NO_ITEMS,
+        "Further variables of the agent's environment",
+    ),
+    setting(
+        "resources",
+        Quantities,
+        Place::Container("resources"),
+        Template,
+        "What the agent's container asks for",
+    ),
+    setting(
+        "tolerations",
+        List,
+        Place::Pod("tolerations"),
+        Template,
+        "Taints that the pods tolerate",
+    ),
+    setting(
+        "nodeSelector",
+        Texts,
+        Place::Pod("nodeSelector"),
+        Template,
+        "Labels of the nodes that get a pod",
+    ),
+    setting("affinity", Tree, Place::Pod("affinity"), NO_MEMBERS, "Affinity of the pods"),
+    setting(
+        "priorityClassName",
+        Text,
+        Place::Pod("priorityClassName"),
+        Template,
+        "Priority class of the pods",
+    ),
+    setting(
+        "updateStrategy",
+        Tree,
+        Place::Set("updateStrategy"),
+        Template,
+        "How pods are replaced",
+    ),
+    setting(
+        "podAnnotations",
+        Texts,
+        Place::PodMetadata("annotations"),
+        NO_MEMBERS,
+        "Further annotations of the pods",
+    ),
+    setting(
+        "podLabels",
+        Texts,
+        Place::PodMetadata("labels"),
+        NO_MEMBERS,
+        "Further labels of the pods",
+    ),
+];
+
+/// The setting of that name.
+pub(crate) fn named(name: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| setting.name == name)
+}
+
+/// The name that is most like that one, if one is like it.
+pub(crate) fn nearest(name: &str) -> Option<&'static str> {
+    let group = format!("{name}.");
+    if let Some(member) = SETTINGS.iter().find(|it| it.name.starts_with(&group)) {
+        return Some(member.name);
+    }
+    let distance = |it: &Setting| distance(&it.name.to_lowercase(), &name.to_lowercase());
+    let best = SETTINGS.iter().min_by_key(|it| distance(it))?;
+    let like = distance(best) <= name.len() / 3;
+    like.then_some(best.name)
+}
+
+/// How many letters have to be changed, added or removed.
+fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.chars().count()).collect();
+    for (i, a) in one.chars().enumerate() {
+        let mut before = i;
+        row[0] = i + 1;
+        for (j, b) in other.chars().enumerate() {
+            let kept = before + usize::from(a != b);
+            before = row[j + 1];
+            row[j + 1] = kept.min(before + 1).min(row[j] + 1);
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_flag_is_one_of_the_agents() {
+        let flags = include_str!("../../docs/flags.md");
+        let names: BTreeSet<_> = SETTINGS.iter().map(|it| it.name).collect();
+        assert_eq!(names.len(), SETTINGS.len());
+        for setting in SETTINGS {
+            if let Place::Flag(flag) = setting.place {
+                let known = [' ', '='].iter().any(|end| flags.contains(&format!("`--{flag}{end}")));
+                assert!(known, "--{flag} of {}", setting.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_mistyped_name_has_a_neighbour() {
+        assert_eq!(nearest("ipam.mod"), Some("ipam.mode"));
+        assert_eq!(nearest("ipv6.enable"), Some("ipv6.enabled"));
+        assert_eq!(nearest("K8SserviceHost"), Some("k8sServiceHost"));
+        assert_eq!(nearest("ipv6"), Some("ipv6.enabled"));
+        assert_eq!(nearest("hubble.relay.rollOutPods"), None);
+    }
+}
