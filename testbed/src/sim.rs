@@ -4,7 +4,7 @@
 //! an order that follows from a seed; a [history] says what happens to the node, and an
 //! `oracle` looks at what every step makes of packets.
 //!
-//! Imports go down in this order: report, runner, checks, faults, world, oracle, history, model; record is
+//! Imports go down in this order: report, runner, checks, faults, world, oracle, operators, history, model; record is
 //! used by all who tell what happened.
 
 mod checks;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{Problem, Tree};
 
-const PACKAGES: [&str; 13] = [
+const PACKAGES: [&str; 14] = [
     "actors",
     "agent",
     "agent/cli",

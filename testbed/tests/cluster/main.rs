@@ -7,6 +7,7 @@ mod identities;
 mod ingresses;
 mod installed;
 mod nodes;
+mod operated;
 mod prefixes;
 mod published;
 mod rights;

@@ -21,6 +21,33 @@ fn packaged(kind: &str) -> Result<Value> {
     all.into_iter().find(|it| it["kind"] == kind).with_context(|| format!("there is no {kind}"))
 }
 
+/// Makes a service account with the roles of that manifest, and gives its token to whoever asks with the
+/// server's kubeconfig.
+pub(crate) fn account(server: &ApiServer, manifest: &str) -> Result<()> {
+    let client = server.client();
+    lab::wait_for("the server has its namespaces", || {
+        Ok(client.get("/api/v1/namespaces/kube-system").is_ok())
+    })?;
+    let all = volvox_inspect::manifests::objects(manifest).map_err(anyhow::Error::msg)?;
+    let mut named = None;
+    for object in &all {
+        let namespaced = format!("{RBAC}/namespaces/kube-system");
+        let place = match object["kind"].as_str() {
+            Some("ServiceAccount") => {
+                named = object["metadata"]["name"].as_str();
+                ACCOUNTS.to_owned()
+            }
+            Some("ClusterRole") => format!("{RBAC}/clusterroles"),
+            Some("ClusterRoleBinding") => format!("{RBAC}/clusterrolebindings"),
+            Some("Role") => format!("{namespaced}/roles"),
+            Some("RoleBinding") => format!("{namespaced}/rolebindings"),
+            _ => continue,
+        };
+        client.create(&place, object)?;
+    }
+    token(server, named.context("no account is packaged")?)
+}
+
 /// The packaged role's rules without those resources.
 fn rules_without(resources: &[&str]) -> Result<Value> {
     let mut rules = packaged("ClusterRole")?["rules"].take();
@@ -50,10 +77,15 @@ fn admit(server: &ApiServer, without: &[&str]) -> Result<()> {
 /// Makes the account, and gives the agent a token of it.
 fn let_in(server: &ApiServer) -> Result<()> {
     server.client().create(ACCOUNTS, &packaged("ServiceAccount")?)?;
+    token(server, "volvox")
+}
+
+/// Gives that account's token to whoever asks with the server's kubeconfig.
+fn token(server: &ApiServer, account: &str) -> Result<()> {
     let request = json!({
         "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {},
     });
-    let made = server.client().ask(&format!("{ACCOUNTS}/volvox/token"), &request)?;
+    let made = server.client().ask(&format!("{ACCOUNTS}/{account}/token"), &request)?;
     server.let_in(made["status"]["token"].as_str().context("there is no token")?)
 }
 

@@ -1,0 +1,126 @@
+//! Two operators with the packaged rights and a real API server: prefixes, what is left over, and the death
+//! of the one who leads.
+
+use std::{collections::BTreeMap, path::Path};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use volvox_testbed::lab::{self, ApiClient, ApiServer, Binaries, Etcd, Node, Operator, wait_for};
+
+use crate::rights::account;
+
+/// What is packaged.
+const MANIFEST: &str = include_str!("../../../agent/packaging/operator.yaml");
+const NODES: &str = "/apis/cilium.io/v2/ciliumnodes";
+const IDENTITIES: &str = "/apis/cilium.io/v2/ciliumidentities";
+const ENDPOINTS: &str = "/apis/cilium.io/v2/namespaces/default/ciliumendpoints";
+/// So short that a test sees it.
+const FLAGS: [&str; 5] = [
+    "--cluster-pool-ipv4-cidr=10.60.0.0/16",
+    "--cilium-endpoint-gc-interval=2s",
+    "--identity-gc-interval=2s",
+    "--identity-heartbeat-timeout=4s",
+    "--nodes-gc-interval=2s",
+];
+
+fn object(kind: &str, name: &str, more: Value) -> Value {
+    let mut object = json!({
+        "apiVersion": "cilium.io/v2", "kind": kind, "metadata": { "name": name },
+    });
+    if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
+        object.extend(more);
+    }
+    object
+}
+
+fn join(client: &ApiClient, name: &str) -> Result<()> {
+    let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name } });
+    client.create("/api/v1/nodes", &node)?;
+    client.create(NODES, &object("CiliumNode", name, json!({ "spec": {} })))
+}
+
+/// Which node has which prefix; an error if two have the same one.
+fn prefixes(client: &ApiClient) -> Result<BTreeMap<String, String>> {
+    let list = client.get(NODES)?;
+    let mut prefixes = BTreeMap::new();
+    for node in list["items"].as_array().context("no list")? {
+        let name = node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        if let Some(cidr) = node["spec"]["ipam"]["podCIDRs"][0].as_str() {
+            let other = prefixes.insert(cidr.to_owned(), name.clone());
+            ensure!(other.is_none(), "{cidr} is {name}'s and {other:?}'s");
+        }
+    }
+    Ok(prefixes)
+}
+
+fn wait_for_prefixes(client: &ApiClient, count: usize) -> Result<BTreeMap<String, String>> {
+    wait_for(&format!("{count} nodes have prefixes"), || Ok(prefixes(client)?.len() == count))?;
+    prefixes(client)
+}
+
+/// Starts both, and waits until one leads: that one first.
+fn two_operators(server: &ApiServer, place: &Path) -> Result<[Operator; 2]> {
+    let start = |number| Operator::start(number, &server.kubeconfig(), place, &FLAGS);
+    let (one, other) = (start(0)?, start(1)?);
+    wait_for("an operator leads", || Ok(one.leads() || other.leads()))?;
+    Ok(if one.leads() { [one, other] } else { [other, one] })
+}
+
+#[test]
+fn operators_give_prefixes_and_remove_what_is_left_over() {
+    lab::test("operated::operators_give_prefixes_and_remove_what_is_left_over", || {
+        let Some(program) = ApiServer::find() else { return Ok(()) };
+        let node = Node::new(Binaries::find()?)?;
+        let etcd = Etcd::start(&node.path("etcd"))?;
+        let server = ApiServer::start_strict(program, &node.path("api"), &etcd)?;
+        account(&server, MANIFEST)?;
+        let client = server.client();
+        let [mut leader, second] = two_operators(&server, &node.path("."))?;
+
+        // They register what is missing themselves.
+        wait_for("CiliumNodes are served", || Ok(client.get(NODES).is_ok()))?;
+        (1..=4).try_for_each(|number| join(client, &format!("n{number}")))?;
+        let before = wait_for_prefixes(client, 4)?;
+
+        // What lives stays; what is left over goes.
+        client.create(NODES, &object("CiliumNode", "left", json!({ "spec": {} })))?;
+        let used = json!({ "status": { "identity": { "id": 1001 }, "state": "ready" } });
+        wait_for("all kinds are served", || {
+            Ok(client.get(ENDPOINTS).is_ok() && client.get(IDENTITIES).is_ok())
+        })?;
+        client.create(ENDPOINTS, &object("CiliumEndpoint", "left", used))?;
+        let labels = json!({ "security-labels": { "k8s:app": "web" } });
+        for id in ["1001", "1002"] {
+            client.create(IDENTITIES, &object("CiliumIdentity", id, labels.clone()))?;
+        }
+        let gone = |path: String| move || Ok(client.get(&path).is_err());
+        wait_for("the CiliumNode without a Node goes", gone(format!("{NODES}/left")))?;
+        wait_for("the CiliumEndpoint without a pod goes", gone(format!("{ENDPOINTS}/left")))?;
+        wait_for("the unused identity goes", gone(format!("{IDENTITIES}/1002")))?;
+        ensure!(prefixes(client)?.len() >= before.len(), "a prefix went");
+
+        // The one that leads stands still, another one takes over, and the first one ends when it goes on.
+        let is_other = leader.process().pid();
+        leader.process().signal(lab::Signal::STOP)?;
+        wait_for("the second one leads", || Ok(second.leads()))?;
+        join(client, "n5")?;
+        wait_for_prefixes(client, 5)?;
+        leader.process().signal(lab::Signal::CONT)?;
+        wait_for(&format!("operator {is_other} ends"), || Ok(leader.process().check().is_err()))?;
+
+        // One that is killed gives its Lease nowhere; the next one has it soon, and nothing moved.
+        second.kill()?;
+        let third = Operator::start(2, &server.kubeconfig(), &node.path("."), &FLAGS)?;
+        join(client, "n6")?;
+        let after = wait_for_prefixes(client, 6)?;
+        let moved = before.iter().find(|(cidr, name)| after.get(*cidr) != Some(*name));
+        ensure!(moved.is_none(), "{moved:?} moved: {after:?}");
+
+        // One that is told to end gives it back.
+        third.terminate()?;
+        let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+        let lease = client.get(&format!("{lease}/cilium-operator-resource-lock"))?;
+        ensure!(lease["spec"]["holderIdentity"] == "", "{lease}");
+        Ok(())
+    });
+}
