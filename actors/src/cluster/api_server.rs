@@ -19,6 +19,7 @@ mod messages;
 mod pending;
 mod reported_versions;
 mod source;
+mod spawn;
 #[cfg(test)]
 mod tests;
 mod version;
@@ -27,5 +28,5 @@ mod witness;
 pub use actor::{ClusterPeers, ClusterSettings, ClusterSupervisor, SourcesStatus};
 pub use messages::{ClusterMsg, Heard, SourceMsg, SourceState, SourceStatus};
 pub use source::SourceView;
-pub(crate) use source::spawn_source;
+pub(crate) use spawn::spawn_source;
 pub use witness::{KnownServer, ServerView};

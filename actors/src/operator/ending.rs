@@ -1,11 +1,8 @@
 //! How an operator ends: once, for one reason, which the program is told.
 
-use std::{
-    cell::{Cell, RefCell},
-    rc::Rc,
-};
+use std::rc::Rc;
 
-use crate::host::Reply;
+use crate::host::{Reply, Survives};
 
 /// Why an operator ends.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,16 +20,16 @@ pub enum OperatorEnd {
 
 /// What the program hears when the operator ends. Clones are the same one.
 #[derive(Clone)]
-pub(super) struct Ending(Rc<RefCell<Option<Reply<OperatorEnd>>>>);
+pub(super) struct Ending(Rc<Survives<Option<Reply<OperatorEnd>>>>);
 
 impl Ending {
     pub(super) fn new(reply: Reply<OperatorEnd>) -> Self {
-        Self(Rc::new(RefCell::new(Some(reply))))
+        Self(Rc::new(Survives::new(Some(reply))))
     }
 
     /// The first reason counts.
     pub(super) fn end(&self, why: OperatorEnd) {
-        let reply = self.0.borrow_mut().take();
+        let reply = self.0.lend().take();
         if let Some(reply) = reply {
             tracing::warn!(%why, "operator ends");
             reply.send(why);
@@ -44,18 +41,18 @@ impl Ending {
 #[derive(Clone)]
 pub(super) struct OnlyLife {
     name: &'static str,
-    begun: Rc<Cell<bool>>,
+    begun: Rc<Survives<bool>>,
     pub(super) ending: Ending,
 }
 
 impl OnlyLife {
     pub(super) fn new(name: &'static str, ending: &Ending) -> Self {
-        Self { name, begun: Rc::default(), ending: ending.clone() }
+        Self { name, begun: Rc::new(Survives::new(false)), ending: ending.clone() }
     }
 
     /// Whether this is the first life; the operator ends if it is not.
     pub(super) fn begin(&self) -> bool {
-        let is_first = !self.begun.replace(true);
+        let is_first = !std::mem::replace(&mut *self.begun.lend(), true);
         if !is_first {
             self.ending.end(OperatorEnd::Crashed(self.name));
         }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::{
     ending::{OnlyLife, OperatorEnd},
-    news::{Followed, ObjectNews, Standing},
+    news::{FollowedKind, KindStanding, ObjectNews},
     resources::ALL,
 };
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
 pub(super) struct Hearer {
     pub(super) name: &'static str,
     pub(super) to: Outlet<ObjectNews>,
-    pub(super) of: &'static [Followed],
+    pub(super) of: &'static [FollowedKind],
 }
 
 /// Follows the cluster.
@@ -27,7 +27,7 @@ pub(super) struct Follower {
     pub(super) seed: u64,
     pub(super) hearers: Vec<Hearer>,
     pub(super) life: OnlyLife,
-    standings: Vec<Standing>,
+    standings: Vec<KindStanding>,
     sources: Vec<Ref<SourceMsg>>,
 }
 
@@ -43,12 +43,12 @@ impl Follower {
             seed,
             hearers,
             life,
-            standings: vec![Standing::default(); ALL.len()],
+            standings: vec![KindStanding::default(); ALL.len()],
             sources: Vec::new(),
         }
     }
 
-    fn say(&self, of: Followed, news: &ObjectNews) {
+    fn say(&self, of: FollowedKind, news: &ObjectNews) {
         for hearer in self.hearers.iter().filter(|hearer| hearer.of.contains(&of)) {
             if hearer.to.say(news.clone()).is_err() {
                 self.life.ending.end(OperatorEnd::Overrun(hearer.name));
@@ -58,7 +58,7 @@ impl Follower {
 
     /// Objects of that definition are served now: their source lists at once.
     fn defined(&self, name: &str) {
-        let of_name = |of: &Followed| of.resource().definition == Some(name);
+        let of_name = |of: &FollowedKind| of.resource().definition == Some(name);
         for (_, source) in ALL.iter().zip(&self.sources).filter(|(of, _)| of_name(of)) {
             if source.tell(SourceMsg::Defined).is_err() {
                 tracing::warn!(definition = name, "its source looks later");
@@ -68,9 +68,9 @@ impl Follower {
 
     fn state(&mut self, source: usize, state: &SourceState) {
         let standing = match state {
-            SourceState::Synced(_) => Standing::Followed,
-            SourceState::Undefined => Standing::Undefined,
-            SourceState::Listing | SourceState::Broken { .. } => Standing::Unknown,
+            SourceState::Synced(_) => KindStanding::Followed,
+            SourceState::Undefined => KindStanding::Undefined,
+            SourceState::Listing | SourceState::Broken { .. } => KindStanding::Unknown,
         };
         let (Some(of), Some(known)) = (ALL.get(source), self.standings.get_mut(source)) else {
             return;
@@ -84,7 +84,7 @@ impl Follower {
 impl Behaviour for Follower {
     type Msg = ClusterMsg;
     type Answer = NoAnswer;
-    type Observed = Vec<Standing>;
+    type Observed = Vec<KindStanding>;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
         if !self.life.begin() {
@@ -117,7 +117,7 @@ impl Behaviour for Follower {
         match answer {}
     }
 
-    fn observe(&self) -> Vec<Standing> {
+    fn observe(&self) -> Vec<KindStanding> {
         self.standings.clone()
     }
 }

@@ -6,7 +6,7 @@ use crate::ports::ObjectKey;
 
 /// Objects that an operator follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-pub(super) enum Followed {
+pub(super) enum FollowedKind {
     /// Pods that have not ended.
     Pods,
     /// CiliumEndpoints.
@@ -21,7 +21,7 @@ pub(super) enum Followed {
 
 /// Whether all objects of a kind are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub(super) enum Standing {
+pub(super) enum KindStanding {
     /// Not yet, or the server fails.
     #[default]
     Unknown,
@@ -35,7 +35,7 @@ pub(super) enum Standing {
 #[derive(Clone, Debug)]
 pub(super) enum ObjectNews {
     /// These are so now, or are gone.
-    Changed(Followed, Vec<(ObjectKey, Option<Value>)>),
+    Changed(FollowedKind, Vec<(ObjectKey, Option<Value>)>),
     /// Whether all of them are known.
-    Standing(Followed, Standing),
+    Standing(FollowedKind, KindStanding),
 }

@@ -1,6 +1,6 @@
 //! Which objects an operator asks the API server for.
 
-use super::news::Followed;
+use super::news::FollowedKind;
 use crate::ports::{Reader, Resource};
 
 const DEFAULTS: Resource = Resource {
@@ -14,15 +14,15 @@ const DEFAULTS: Resource = Resource {
 };
 
 /// All that is followed.
-pub(super) const ALL: [Followed; 5] = [
-    Followed::Nodes,
-    Followed::CiliumNodes,
-    Followed::Pods,
-    Followed::Endpoints,
-    Followed::Identities,
+pub(super) const ALL: [FollowedKind; 5] = [
+    FollowedKind::Nodes,
+    FollowedKind::CiliumNodes,
+    FollowedKind::Pods,
+    FollowedKind::Endpoints,
+    FollowedKind::Identities,
 ];
 
-impl Followed {
+impl FollowedKind {
     pub(super) fn resource(self) -> Resource {
         match self {
             Self::Pods => Resource {

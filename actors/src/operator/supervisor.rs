@@ -9,8 +9,8 @@ use super::{
     ending::{Ending, OnlyLife, OperatorEnd},
     follower::{Follower, Hearer},
     leadership::{Leadership, LeadershipMsg, LeadershipPeers, LeadershipSettings, LeadershipView},
-    news::Followed,
-    prefixes::{ClusterPools, Prefixes, PrefixesMsg, PrefixesPeers, PrefixesView},
+    news::FollowedKind,
+    prefixes::{ClusterPools, NodePrefixes, PrefixesMsg, PrefixesPeers, PrefixesView},
 };
 use crate::{
     cluster::{
@@ -141,7 +141,7 @@ impl Leader {
             leadership: self.leadership.clone(),
             life: OnlyLife::new("prefixes", &self.ending),
         };
-        let make = move || Prefixes::new(peers.clone(), pools.clone(), recorded.as_deref());
+        let make = move || NodePrefixes::new(peers.clone(), pools.clone(), recorded.as_deref());
         host.spawn("prefixes", CAPACITY, make)
     }
 
@@ -166,7 +166,7 @@ impl Leader {
             let (of_prefixes, of_collector) =
                 (prefixes.outlet(PrefixesMsg::News), collector.outlet(CollectorMsg::News));
             vec![
-                Hearer { name: "prefixes", to: of_prefixes, of: &[Followed::CiliumNodes] },
+                Hearer { name: "prefixes", to: of_prefixes, of: &[FollowedKind::CiliumNodes] },
                 Hearer { name: "collector", to: of_collector, of: &super::resources::ALL },
             ]
         };

@@ -1,14 +1,14 @@
 //! An API server in memory: lists in pages, watches and writes.
-//! What is defined there, and what can go wrong with it, is in its submodules.
+//! What actors ask of it, what is defined there, and what can go wrong with it, is in its submodules.
 
 mod defined;
 mod faults;
+mod port;
 
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     rc::Rc,
-    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -18,10 +18,7 @@ use super::patches;
 use crate::{
     cluster::resources::{definitions, further, resources},
     host::Reply,
-    ports::{
-        Cluster, ClusterError, Definition, Object, ObjectChange, ObjectKey, ObjectWatch,
-        ObjectWrite, Page, Resource, Verb,
-    },
+    ports::{ClusterError, Object, ObjectChange, ObjectKey, ObjectWrite, Page, Resource, Verb},
 };
 
 /// Objects by kind.
@@ -83,10 +80,19 @@ struct Faults {
     hung: bool,
     /// It answers requests, and watches hear nothing.
     mute: bool,
-    /// What it says takes its time.
-    slow: bool,
-    /// So does what it is told to write.
-    writes_late: bool,
+    /// What takes its time.
+    delay: Delay,
+}
+
+/// What waits for a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Delay {
+    #[default]
+    None,
+    /// What the server says.
+    Words,
+    /// That, and what it is told to write.
+    Writes,
 }
 
 struct ObjectWatcher {
@@ -229,7 +235,7 @@ impl Server {
 
     /// A watch is told what it has not seen, now or when that arrives.
     fn show(&mut self, number: u64) {
-        if !self.faults.slow {
+        if self.faults.delay == Delay::None {
             return self.look(number);
         }
         let Some(watcher) = self.watches.get_mut(&number) else { return };
@@ -259,9 +265,11 @@ impl Server {
 
     /// Answers, now or when that arrives.
     fn answer<T>(&mut self, reply: Reply<T>, answer: T) {
-        match self.faults.slow {
-            true => self.late.push(Delivery::Answer(Box::new(move || reply.send(answer)))),
-            false => reply.send(answer),
+        match self.faults.delay {
+            Delay::None => reply.send(answer),
+            Delay::Words | Delay::Writes => {
+                self.late.push(Delivery::Answer(Box::new(move || reply.send(answer))));
+            }
         }
     }
 
@@ -413,107 +421,5 @@ impl ObjectWatcher {
         }
         (self.seen, self.reported) = (version, true);
         Some(changes)
-    }
-}
-
-impl Cluster for MemoryCluster {
-    fn list(
-        &self,
-        resource: &Resource,
-        next: Option<String>,
-        reply: Reply<Result<Page, ClusterError>>,
-    ) {
-        let mut server = self.0.borrow_mut();
-        server.lists += 1;
-        *server.listed.entry(resource.kind.to_owned()).or_default() += 1;
-        if server.faults.hung {
-            return server.unanswered.push(Box::new(reply));
-        }
-        if let Some(error) = server.failure(resource) {
-            return server.answer(reply, Err(error));
-        }
-        let page = server.page(resource, next.as_deref());
-        server.answer(reply, page);
-    }
-
-    fn get(
-        &self,
-        resource: &Resource,
-        key: &ObjectKey,
-        reply: Reply<Result<Object, ClusterError>>,
-    ) {
-        let mut server = self.0.borrow_mut();
-        if server.faults.hung {
-            return server.unanswered.push(Box::new(reply));
-        }
-        let there = server.objects.get(resource.kind).and_then(|all| all.get(key)).cloned();
-        let there = there.map(|value| Object { key: key.clone(), value });
-        let answer = match server.failure(resource) {
-            Some(error) => Err(error),
-            None => there.ok_or_else(|| ClusterError::NotFound(key.to_string())),
-        };
-        server.answer(reply, answer);
-    }
-
-    fn definition(&self, name: &str, reply: Reply<Result<Option<Definition>, ClusterError>>) {
-        let mut server = self.0.borrow_mut();
-        match server.faults.hung {
-            true => server.unanswered.push(Box::new(reply)),
-            false => {
-                let definition = server.definition(name);
-                server.answer(reply, definition);
-            }
-        }
-    }
-
-    fn write(&self, write: ObjectWrite, reply: Reply<Result<(), ClusterError>>) {
-        let mut server = self.0.borrow_mut();
-        if server.faults.hung {
-            return server.unanswered.push(Box::new(reply));
-        }
-        if server.faults.writes_late {
-            return server.late.push(Delivery::Write(write, reply));
-        }
-        let answer = server.write(write);
-        server.answer(reply, answer);
-    }
-
-    fn watch(&self, resource: &Resource, version: &str, _: Duration) -> Box<dyn ObjectWatch> {
-        let mut server = self.0.borrow_mut();
-        server.opened += 1;
-        let number = server.opened;
-        let seen = version.parse().unwrap_or_default();
-        let kind = resource.kind.to_owned();
-        let deaf = server.faults.hung;
-        let watcher =
-            ObjectWatcher { kind, seen, reported: false, waiting: None, due: false, deaf };
-        let error = server.failure(resource).or_else(|| (seen < server.compacted).then(expired));
-        server.watches.insert(number, watcher);
-        Box::new(MemoryWatch { cluster: self.clone(), number, error })
-    }
-}
-
-struct MemoryWatch {
-    cluster: MemoryCluster,
-    number: u64,
-    error: Option<ClusterError>,
-}
-
-impl ObjectWatch for MemoryWatch {
-    fn next(&mut self, reply: Reply<WatchReply>) {
-        let server = &mut *self.cluster.0.borrow_mut();
-        if let Some(error) = self.error.take() {
-            return server.answer(reply, Err(error));
-        }
-        let Some(watcher) = server.watches.get_mut(&self.number) else { return };
-        watcher.waiting = Some(reply);
-        server.show(self.number);
-    }
-}
-
-impl Drop for MemoryWatch {
-    fn drop(&mut self) {
-        let watcher = self.cluster.0.borrow_mut().watches.remove(&self.number);
-        drop(watcher);
     }
 }

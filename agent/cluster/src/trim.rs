@@ -114,7 +114,15 @@ pub(super) fn object(resource: &Resource, mut value: Value) -> Option<Object> {
             _ => drop(metadata.remove("annotations")),
         }
     }
-    match resource.kind {
+    parts(resource.kind, object);
+    object.insert("apiVersion".to_owned(), resource.api_version.into());
+    object.insert("kind".to_owned(), resource.kind.into());
+    Some(Object { key, value })
+}
+
+/// Of each kind, what of its parts is read.
+fn parts(kind: &str, object: &mut Map<String, Value>) {
+    match kind {
         "Node" => node(object),
         "CiliumIdentity" => {}
         "CiliumEndpoint" => {}
@@ -169,9 +177,6 @@ pub(super) fn object(resource: &Resource, mut value: Value) -> Option<Object> {
         }
         _ => drop(object.remove("status")),
     }
-    object.insert("apiVersion".to_owned(), resource.api_version.into());
-    object.insert("kind".to_owned(), resource.kind.into());
-    Some(Object { key, value })
 }
 
 /// As much as an operator reads: who it is, in which version, whose, and what is used by it.

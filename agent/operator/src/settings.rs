@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use serde_json::Value;
 use volvox_actors::operator::{ClusterPools, CollectorSettings, PoolError, PoolRange};
 use volvox_cluster::Access;
@@ -96,6 +96,23 @@ pub struct Settings {
     /// Namespace of the Lease by which one of all operators leads
     #[arg(long, value_name = "NAME", default_value = "kube-system")]
     pub k8s_namespace: String,
+    /// What nodes get.
+    #[command(flatten)]
+    pub pools: PoolSettings,
+    /// What is removed.
+    #[command(flatten)]
+    pub collection: CollectionSettings,
+    /// Address and port of /healthz
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9234", value_parser = listen)]
+    pub operator_api_serve_addr: SocketAddr,
+    /// Address and port of /metrics, or :PORT for all addresses
+    #[arg(long, value_name = "ADDRESS", default_value = ":9963", value_parser = listen)]
+    pub operator_prometheus_serve_addr: SocketAddr,
+}
+
+/// Out of what nodes get prefixes.
+#[derive(Clone, Debug, Args)]
+pub struct PoolSettings {
     /// Who gives nodes their prefixes
     #[arg(long, value_enum, default_value = "cluster-pool")]
     pub ipam: OperatorIpam,
@@ -123,6 +140,11 @@ pub struct Settings {
     /// Length of the IPv6 prefix of a node
     #[arg(long, value_name = "BITS", default_value_t = 112)]
     pub cluster_pool_ipv6_mask_size: u8,
+}
+
+/// What is removed, and when.
+#[derive(Clone, Debug, Args)]
+pub struct CollectionSettings {
     /// How often CiliumEndpoints are removed whose pod went as long ago; 0 for never
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_duration)]
     pub cilium_endpoint_gc_interval: Duration,
@@ -141,12 +163,6 @@ pub struct Settings {
     /// How often CiliumNodes are removed whose Node went as long ago; 0 for never
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_duration)]
     pub nodes_gc_interval: Duration,
-    /// Address and port of /healthz
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9234", value_parser = listen)]
-    pub operator_api_serve_addr: SocketAddr,
-    /// Address and port of /metrics, or :PORT for all addresses
-    #[arg(long, value_name = "ADDRESS", default_value = ":9963", value_parser = listen)]
-    pub operator_prometheus_serve_addr: SocketAddr,
 }
 
 /// An address and port to listen on, or a port for all addresses, as Go writes that.
@@ -268,10 +284,11 @@ impl Settings {
     /// Out of what nodes get prefixes.
     pub fn pools(&self) -> Result<ClusterPools, SettingsError> {
         let mut ranges = Vec::new();
-        let gives = self.ipam == OperatorIpam::ClusterPool;
+        let said = &self.pools;
+        let gives = said.ipam == OperatorIpam::ClusterPool;
         for (family, is_on, cidrs, length) in [
-            (4, self.enable_ipv4, &self.cluster_pool_ipv4_cidr, self.cluster_pool_ipv4_mask_size),
-            (6, self.enable_ipv6, &self.cluster_pool_ipv6_cidr, self.cluster_pool_ipv6_mask_size),
+            (4, said.enable_ipv4, &said.cluster_pool_ipv4_cidr, said.cluster_pool_ipv4_mask_size),
+            (6, said.enable_ipv6, &said.cluster_pool_ipv6_cidr, said.cluster_pool_ipv6_mask_size),
         ] {
             // Cilium's ConfigMap has them apart by spaces.
             let cidrs = cidrs.iter().flat_map(|it| it.split_whitespace());
@@ -290,16 +307,17 @@ impl Settings {
 
     /// What is removed, and when.
     pub fn collector(&self) -> CollectorSettings {
-        let told = |span: Duration| if self.disable_endpoint_crd { Duration::ZERO } else { span };
-        let identities = match self.identity_allocation_mode {
-            IdentityMode::Crd => told(self.identity_gc_interval),
+        let said = &self.collection;
+        let told = |span: Duration| if said.disable_endpoint_crd { Duration::ZERO } else { span };
+        let identities = match said.identity_allocation_mode {
+            IdentityMode::Crd => told(said.identity_gc_interval),
             IdentityMode::Kvstore => Duration::ZERO,
         };
         CollectorSettings {
-            endpoints: told(self.cilium_endpoint_gc_interval),
+            endpoints: told(said.cilium_endpoint_gc_interval),
             identities,
-            unused: self.identity_heartbeat_timeout,
-            nodes: self.nodes_gc_interval,
+            unused: said.identity_heartbeat_timeout,
+            nodes: said.nodes_gc_interval,
         }
     }
 }
@@ -333,7 +351,7 @@ mod tests {
         }
         let argument = format!("--config-dir={}", dir.path().display());
         let settings = loaded(&[&argument], &[]).unwrap();
-        assert_eq!(settings.cluster_pool_ipv4_mask_size, 25);
+        assert_eq!(settings.pools.cluster_pool_ipv4_mask_size, 25);
         assert_eq!(settings.operator_prometheus_serve_addr.port(), 9963);
         let range = |text| PoolRange::new(text, 25).unwrap();
         let pools = ClusterPools::new(vec![range("10.1.0.0/16"), range("10.2.0.0/16")]);

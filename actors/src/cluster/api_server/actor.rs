@@ -14,7 +14,8 @@ use super::{
     ClusterMsg, Heard, SourceMsg, SourceState, SourceStatus,
     answers::ClusterAnswer,
     pending::PendingNews,
-    source::{SOURCE_CAPACITY, Source},
+    source::Source,
+    spawn::SOURCE_CAPACITY,
     witness::{KnownServer, SOON, Witness},
 };
 use crate::{

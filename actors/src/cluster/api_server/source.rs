@@ -14,13 +14,11 @@ use super::{
 };
 use crate::{
     cluster::backoff::Backoff,
-    host::{AskError, Behaviour, Cx, Host, Lent, Ref, Reply, Survives, Time, TimerId},
+    host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives, Time, TimerId},
     mutants::{Mutant, mutated},
     ports::{Cluster, ClusterError, Definition, Object, ObjectChange, ObjectWatch, Page, Resource},
 };
 
-/// Capacity of a source's mailbox, messages.
-pub(super) const SOURCE_CAPACITY: usize = 64;
 /// How long a page of a list may take; the port notices itself when nothing comes any more.
 const LIST_PATIENCE: Duration = Duration::from_secs(600);
 /// A watch lasts that long, or a little longer: then its server ends it, and the next one begins.
@@ -445,20 +443,6 @@ impl Source {
         self.say(SourceState::Broken { error, tries });
         self.backoff.pause(cx, pause, why, || SourceAnswer::Retry);
     }
-}
-
-/// Brings a source to life which tells another supervisor than that of a node.
-pub(crate) fn spawn_source(
-    host: &Host,
-    cluster: Rc<dyn Cluster>,
-    supervisor: Ref<ClusterMsg>,
-    number: usize,
-    forms: Vec<Resource>,
-    seed: u64,
-) -> Ref<SourceMsg> {
-    let name = format!("cluster {}", forms[0].name);
-    let source = Source::factory(cluster, supervisor, number, forms, false, seed);
-    host.spawn(name, SOURCE_CAPACITY, source)
 }
 
 fn answered<T>(answer: Result<Result<T, ClusterError>, AskError>) -> Result<T, ClusterError> {

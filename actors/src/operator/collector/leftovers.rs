@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::{
     host::Time,
     mutants::{Mutant, mutated},
-    operator::news::{Followed, Standing},
+    operator::news::{FollowedKind, KindStanding},
     ports::ObjectKey,
 };
 
@@ -30,20 +30,20 @@ pub(in crate::operator) enum Kind {
 impl Kind {
     pub(super) const ALL: [Self; 3] = [Self::Endpoints, Self::Identities, Self::Nodes];
 
-    pub(super) fn followed(self) -> Followed {
+    pub(super) fn followed(self) -> FollowedKind {
         match self {
-            Self::Endpoints => Followed::Endpoints,
-            Self::Identities => Followed::Identities,
-            Self::Nodes => Followed::CiliumNodes,
+            Self::Endpoints => FollowedKind::Endpoints,
+            Self::Identities => FollowedKind::Identities,
+            Self::Nodes => FollowedKind::CiliumNodes,
         }
     }
 
     /// All that has to be known to say that one is left over.
-    fn needs(self) -> &'static [Followed] {
+    fn needs(self) -> &'static [FollowedKind] {
         match self {
-            Self::Endpoints => &[Followed::Endpoints, Followed::Pods],
-            Self::Identities => &[Followed::Identities, Followed::Endpoints],
-            Self::Nodes => &[Followed::CiliumNodes, Followed::Nodes],
+            Self::Endpoints => &[FollowedKind::Endpoints, FollowedKind::Pods],
+            Self::Identities => &[FollowedKind::Identities, FollowedKind::Endpoints],
+            Self::Nodes => &[FollowedKind::CiliumNodes, FollowedKind::Nodes],
         }
     }
 }
@@ -91,7 +91,7 @@ struct KnownNode {
 /// Objects of the cluster, as far as it matters.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    standings: BTreeMap<Followed, Standing>,
+    standings: BTreeMap<FollowedKind, KindStanding>,
     pods: BTreeSet<ObjectKey>,
     endpoints: BTreeMap<ObjectKey, KnownEndpoint>,
     identities: BTreeMap<String, KnownIdentity>,
@@ -100,7 +100,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    pub(super) fn set_standing(&mut self, of: Followed, standing: Standing) {
+    pub(super) fn set_standing(&mut self, of: FollowedKind, standing: KindStanding) {
         self.standings.insert(of, standing);
     }
 
@@ -109,18 +109,24 @@ impl Known {
     }
 
     /// An object is so now, or is gone.
-    pub(super) fn set(&mut self, of: Followed, key: ObjectKey, value: Option<Value>, now: Time) {
+    pub(super) fn set(
+        &mut self,
+        of: FollowedKind,
+        key: ObjectKey,
+        value: Option<Value>,
+        now: Time,
+    ) {
         match (of, value) {
-            (Followed::Pods, Some(_)) => drop(self.pods.insert(key)),
-            (Followed::Pods, None) => drop(self.pods.remove(&key)),
-            (Followed::Nodes, Some(_)) => drop(self.nodes.insert(key.name)),
-            (Followed::Nodes, None) => drop(self.nodes.remove(&key.name)),
-            (Followed::Endpoints, Some(value)) => self.endpoint(key, &value, now),
-            (Followed::Endpoints, None) => {
+            (FollowedKind::Pods, Some(_)) => drop(self.pods.insert(key)),
+            (FollowedKind::Pods, None) => drop(self.pods.remove(&key)),
+            (FollowedKind::Nodes, Some(_)) => drop(self.nodes.insert(key.name)),
+            (FollowedKind::Nodes, None) => drop(self.nodes.remove(&key.name)),
+            (FollowedKind::Endpoints, Some(value)) => self.endpoint(key, &value, now),
+            (FollowedKind::Endpoints, None) => {
                 let gone = self.endpoints.remove(&key);
                 self.use_of(gone.and_then(|it| it.identity), now);
             }
-            (Followed::Identities, Some(value)) => {
+            (FollowedKind::Identities, Some(value)) => {
                 let known = KnownIdentity {
                     uid: uid(&value),
                     version: version(&value),
@@ -129,9 +135,9 @@ impl Known {
                 };
                 self.identities.insert(key.name, known);
             }
-            (Followed::Identities, None) => drop(self.identities.remove(&key.name)),
-            (Followed::CiliumNodes, Some(value)) => self.cilium_node(key.name, &value),
-            (Followed::CiliumNodes, None) => drop(self.cilium_nodes.remove(&key.name)),
+            (FollowedKind::Identities, None) => drop(self.identities.remove(&key.name)),
+            (FollowedKind::CiliumNodes, Some(value)) => self.cilium_node(key.name, &value),
+            (FollowedKind::CiliumNodes, None) => drop(self.cilium_nodes.remove(&key.name)),
         }
     }
 
@@ -171,7 +177,7 @@ impl Known {
 
     /// What is left over of a kind and has been for `age`; nothing unless all that matters is known.
     pub(super) fn leftovers(&mut self, kind: Kind, age: Duration, now: Time) -> Vec<Leftover> {
-        let is_known = |of: &Followed| self.standings.get(of) == Some(&Standing::Followed);
+        let is_known = |of: &FollowedKind| self.standings.get(of) == Some(&KindStanding::Followed);
         if !kind.needs().iter().all(is_known) && !mutated(Mutant::LeftoversUnlisted) {
             return Vec::new();
         }

@@ -18,7 +18,7 @@ use crate::{
     operator::{
         ending::OnlyLife,
         leadership::LeadershipMsg,
-        news::{Followed, ObjectNews, Standing},
+        news::{FollowedKind, KindStanding, ObjectNews},
     },
     ports::{Cluster, ClusterError, ObjectKey, ObjectWrite, Verb},
 };
@@ -41,11 +41,11 @@ pub(in crate::operator) struct PrefixesPeers {
 }
 
 /// The owner of who has which prefix.
-pub(in crate::operator) struct Prefixes {
+pub(in crate::operator) struct NodePrefixes {
     peers: PrefixesPeers,
     pools: ClusterPools,
     nodes: BTreeMap<String, PoolNode>,
-    standing: Standing,
+    standing: KindStanding,
     /// What the Lease says, or why that cannot be read.
     recorded: Result<Grants, String>,
     occupied: Occupied,
@@ -79,7 +79,7 @@ enum GivingPhase {
     Writing(usize),
 }
 
-impl Prefixes {
+impl NodePrefixes {
     pub(in crate::operator) fn new(
         peers: PrefixesPeers,
         pools: ClusterPools,
@@ -89,7 +89,7 @@ impl Prefixes {
             peers,
             pools,
             nodes: BTreeMap::new(),
-            standing: Standing::default(),
+            standing: KindStanding::default(),
             recorded: Grants::read(recorded.filter(|_| !mutated(Mutant::PrefixesForgotten))),
             occupied: Occupied::default(),
             phase: GivingPhase::default(),
@@ -121,7 +121,7 @@ impl Prefixes {
     /// Does what comes next.
     fn advance(&mut self, cx: &mut Cx<'_, Self>) {
         let idle = matches!(self.phase, GivingPhase::Idle) && self.retry.is_idle();
-        if !idle || self.standing != Standing::Followed || self.pools.is_empty() {
+        if !idle || self.standing != KindStanding::Followed || self.pools.is_empty() {
             return;
         }
         self.settle();
@@ -242,7 +242,7 @@ impl Prefixes {
         let why = format!("CiliumNode {name}");
         let then = move |answer| PrefixesAnswer::Written(name, answer);
         let reply = cx.expect("cluster", PATIENCE, why, then);
-        let resource = Followed::CiliumNodes.resource();
+        let resource = FollowedKind::CiliumNodes.resource();
         self.peers.cluster.write(ObjectWrite { resource, key, verb }, reply);
         let under_way = match self.phase {
             GivingPhase::Writing(others) => others,
@@ -337,7 +337,7 @@ fn troubles_of_shared(nodes: &BTreeMap<String, PoolNode>) -> BTreeMap<String, St
     shared.map(trouble).collect()
 }
 
-impl Behaviour for Prefixes {
+impl Behaviour for NodePrefixes {
     type Msg = PrefixesMsg;
     type Answer = PrefixesAnswer;
     type Observed = PrefixesView;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{MemoryCluster, ObjectWatcher};
+use super::{Delay, MemoryCluster, ObjectWatcher};
 use crate::{
     cluster::resources::{definitions, further, resources},
     ports::{ClusterError, ObjectKey},
@@ -134,11 +134,11 @@ impl MemoryCluster {
     /// What is written from now on waits for [`step`](Self::step), too, and happens then, whatever became
     /// of who wrote it.
     pub fn write_late(&self) {
-        self.0.borrow_mut().faults.writes_late = true;
+        self.0.borrow_mut().faults.delay = Delay::Writes;
     }
 
     /// What it says from now on waits for [`step`](Self::step).
     pub fn be_slow(&self) {
-        self.0.borrow_mut().faults.slow = true;
+        self.0.borrow_mut().faults.delay = Delay::Words;
     }
 }
