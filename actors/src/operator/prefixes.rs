@@ -13,7 +13,7 @@ mod grants;
 mod messages;
 mod pool;
 
-pub(super) use actor::{NodePrefixes, PrefixesPeers};
+pub(super) use actor::{PrefixAllocator, PrefixesPeers};
 pub(super) use messages::PrefixesMsg;
 pub use messages::PrefixesView;
 pub use pool::{ClusterPools, PoolError, PoolRange};

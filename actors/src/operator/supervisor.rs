@@ -10,7 +10,7 @@ use super::{
     follower::{Follower, Hearer},
     leadership::{Leadership, LeadershipMsg, LeadershipPeers, LeadershipSettings, LeadershipView},
     news::FollowedKind,
-    prefixes::{ClusterPools, NodePrefixes, PrefixesMsg, PrefixesPeers, PrefixesView},
+    prefixes::{ClusterPools, PrefixAllocator, PrefixesMsg, PrefixesPeers, PrefixesView},
 };
 use crate::{
     cluster::{
@@ -141,7 +141,7 @@ impl Leader {
             leadership: self.leadership.clone(),
             life: OnlyLife::new("prefixes", &self.ending),
         };
-        let make = move || NodePrefixes::new(peers.clone(), pools.clone(), recorded.as_deref());
+        let make = move || PrefixAllocator::new(peers.clone(), pools.clone(), recorded.as_deref());
         host.spawn("prefixes", CAPACITY, make)
     }
 

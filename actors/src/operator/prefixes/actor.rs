@@ -41,7 +41,7 @@ pub(in crate::operator) struct PrefixesPeers {
 }
 
 /// The owner of who has which prefix.
-pub(in crate::operator) struct NodePrefixes {
+pub(in crate::operator) struct PrefixAllocator {
     peers: PrefixesPeers,
     pools: ClusterPools,
     nodes: BTreeMap<String, PoolNode>,
@@ -79,7 +79,7 @@ enum GivingPhase {
     Writing(usize),
 }
 
-impl NodePrefixes {
+impl PrefixAllocator {
     pub(in crate::operator) fn new(
         peers: PrefixesPeers,
         pools: ClusterPools,
@@ -337,7 +337,7 @@ fn troubles_of_shared(nodes: &BTreeMap<String, PoolNode>) -> BTreeMap<String, St
     shared.map(trouble).collect()
 }
 
-impl Behaviour for NodePrefixes {
+impl Behaviour for PrefixAllocator {
     type Msg = PrefixesMsg;
     type Answer = PrefixesAnswer;
     type Observed = PrefixesView;
