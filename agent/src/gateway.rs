@@ -22,6 +22,9 @@ const ERRANDS_MAX: usize = 256;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How much longer than that the asker waits, in case the actors' thread itself hangs.
 const PATIENCE_EXTRA: Duration = Duration::from_secs(5);
+/// How long who asks an agent that ends hears nothing: with the process his connection ends, and the next
+/// life is there when he asks again. An answer he would believe.
+const ENDING: Duration = Duration::from_secs(2);
 
 /// Why an actor's answer did not come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -65,12 +68,16 @@ impl Gateway {
         // Whoever asked may be gone by then; nobody needs the answer in that case.
         let errand: Errand =
             Box::new(move |node_supervisor| drop(tell.send(look(node_supervisor))));
-        self.0.try_send(errand).map_err(|refused| match refused {
-            mpsc::error::TrySendError::Full(_) => GatewayError::Busy,
-            mpsc::error::TrySendError::Closed(_) => GatewayError::Down,
-        })?;
+        if let Err(mpsc::error::TrySendError::Full(_)) = self.0.try_send(errand) {
+            return Err(GatewayError::Busy);
+        }
+        // An errand that was not taken is gone, and with it who would tell.
         match tokio::time::timeout(PATIENCE + PATIENCE_EXTRA, reported).await {
-            Ok(answer) => answer.map_err(|_| GatewayError::Down),
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(_)) => {
+                tokio::time::sleep(ENDING).await;
+                Err(GatewayError::Down)
+            }
             Err(_) => Err(GatewayError::Hung),
         }
     }

@@ -79,7 +79,6 @@ impl Process {
         });
         self.supervisor.show_leadership(reply);
         self.universe.settle();
-        let leads = answer.borrow().leads;
-        leads
+        answer.take().leads
     }
 }
