@@ -27,6 +27,6 @@ mod tests;
 
 pub use collector::{CollectorSettings, CollectorView};
 pub use ending::OperatorEnd;
-pub use leadership::{LeadershipMsg, LeadershipSettings, LeadershipView};
+pub use leadership::{LeadershipSettings, LeadershipView};
 pub use prefixes::{ClusterPools, PoolError, PoolRange, PrefixesView};
 pub use supervisor::{OperatorSettings, OperatorSupervisor};

@@ -17,4 +17,5 @@ mod record;
 
 pub use actor::LeadershipSettings;
 pub(super) use actor::{Leadership, LeadershipPeers};
-pub use messages::{LeadershipMsg, LeadershipView};
+pub(super) use messages::LeadershipMsg;
+pub use messages::LeadershipView;

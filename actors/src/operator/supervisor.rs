@@ -83,11 +83,6 @@ impl OperatorSupervisor {
         Self { leadership, workers }
     }
 
-    /// Who leads.
-    pub fn leadership(&self) -> &Ref<LeadershipMsg> {
-        &self.leadership
-    }
-
     /// Shows what is known of prefixes and of what is left over; nothing of who does not lead.
     pub fn show(&self, prefixes: Reply<PrefixesView>, collector: Reply<CollectorView>) {
         if let Some(workers) = self.workers.try_get() {

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Definition;
-use crate::host::Reply;
+use crate::host::{AskError, Reply};
 
 /// A kind of objects, as an API server lists and watches them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,6 +164,13 @@ pub enum Verb {
         /// Its `resourceVersion`.
         version: Option<String>,
     },
+}
+
+impl ClusterError {
+    /// What the server answered. Who was not answered in time could not reach it.
+    pub(crate) fn of<T>(answer: Result<Result<T, Self>, AskError>) -> Result<T, Self> {
+        answer.unwrap_or_else(|error| Err(Self::Unreachable(error.to_string())))
+    }
 }
 
 impl Resource {

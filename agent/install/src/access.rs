@@ -14,11 +14,9 @@ use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
+use volvox_system::causes::reported;
 
-use crate::{
-    InstallError,
-    server::{Server, with_causes},
-};
+use crate::{InstallError, server::Server};
 
 /// How long a connection may take.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
@@ -51,7 +49,7 @@ impl Access {
         let mut source = self.source();
         let unusable = |source: &str, error: &dyn std::error::Error| InstallError::Access {
             source_of: source.to_owned(),
-            cause: with_causes(error),
+            cause: reported(error),
         };
         let read = match &self.kubeconfig {
             Some(path) => Kubeconfig::read_from(path),

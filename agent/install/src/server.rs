@@ -7,6 +7,7 @@ use hyper::{
 use kube::Client;
 use serde_json::Value;
 use volvox_packaging::{MANAGED_BY, MANAGER, NAME, PART_OF};
+use volvox_system::causes::reported;
 
 use crate::{
     InstallError,
@@ -128,22 +129,8 @@ impl Server {
                 code: status.code,
             },
             error => {
-                InstallError::Unreachable { server: self.name.clone(), cause: with_causes(&error) }
+                InstallError::Unreachable { server: self.name.clone(), cause: reported(&error) }
             }
         }
     }
-}
-
-/// An error's words, and those of its causes that it does not repeat.
-pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let words = cause.to_string();
-        if !text.contains(&words) {
-            text = format!("{text}: {words}");
-        }
-        source = cause.source();
-    }
-    text
 }

@@ -121,11 +121,10 @@ fn key(id: IdentityId) -> ObjectKey {
 
 /// How a claim went. One that is not answered may hold: it is found when it is tried again.
 fn outcome(answer: Result<Result<(), ClusterError>, AskError>) -> Result<bool, ClaimError> {
-    match answer {
-        Ok(Ok(())) => Ok(true),
-        Ok(Err(ClusterError::Conflict(_))) => Ok(false),
-        Ok(Err(error)) => Err(failed(&error)),
-        Err(error) => Err(failed(&ClusterError::Unreachable(error.to_string()))),
+    match ClusterError::of(answer) {
+        Ok(()) => Ok(true),
+        Err(ClusterError::Conflict(_)) => Ok(false),
+        Err(error) => Err(failed(&error)),
     }
 }
 
@@ -134,11 +133,7 @@ fn found(
     cluster: ClusterId,
     answer: Result<Result<Page, ClusterError>, AskError>,
 ) -> Result<Found, ClaimError> {
-    let page = match answer {
-        Ok(Ok(page)) => page,
-        Ok(Err(error)) => return Err(failed(&error)),
-        Err(error) => return Err(failed(&ClusterError::Unreachable(error.to_string()))),
-    };
+    let page = ClusterError::of(answer).map_err(|error| failed(&error))?;
     let object = page.objects.into_iter().find(|object| object.key == key(id));
     let entry = object.and_then(|object| identity((object.key, Some(object.value)), cluster));
     Ok(Found::Entry(id, entry.map_or(Entry::Gone, |(_, entry)| entry)))

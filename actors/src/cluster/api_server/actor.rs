@@ -287,8 +287,7 @@ impl ClusterSupervisor {
         if !self.memory.witness.is_asking() {
             return;
         }
-        let answer =
-            answer.unwrap_or_else(|error| Err(ClusterError::Unreachable(error.to_string())));
+        let answer = ClusterError::of(answer);
         let (again, other) = self.memory.witness.hear(answer, (cx.now(), cx.wall()));
         self.ask_later(cx, again);
         if let Some(why) = other {

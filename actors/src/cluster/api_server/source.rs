@@ -143,7 +143,7 @@ impl Source {
         cx: &mut Cx<'_, Self>,
         answer: Result<Result<Page, ClusterError>, AskError>,
     ) {
-        match answered(answer) {
+        match ClusterError::of(answer) {
             Ok(Page { objects, version, next }) => {
                 let is_other = self.is_other(&version);
                 if self.listing.end_check() && next.is_some() && !is_other {
@@ -206,7 +206,7 @@ impl Source {
         cx: &mut Cx<'_, Self>,
         answer: Result<Result<Option<Definition>, ClusterError>, AskError>,
     ) {
-        match answered(answer) {
+        match ClusterError::of(answer) {
             Ok(Some(definition)) if definition.established => {
                 let Resource { name, api_version, .. } = self.resource();
                 let error = format!("{name} are defined, but not served as {api_version}");
@@ -318,7 +318,7 @@ impl Source {
             return;
         }
         let lasted = cx.now().since(self.opened) >= WATCH_SHORT;
-        match answered(answer) {
+        match ClusterError::of(answer) {
             Ok(changes) => {
                 if lasted || !changes.is_empty() {
                     self.backoff.succeeded();
@@ -443,10 +443,6 @@ impl Source {
         self.say(SourceState::Broken { error, tries });
         self.backoff.pause(cx, pause, why, || SourceAnswer::Retry);
     }
-}
-
-fn answered<T>(answer: Result<Result<T, ClusterError>, AskError>) -> Result<T, ClusterError> {
-    answer.unwrap_or_else(|error| Err(ClusterError::Unreachable(error.to_string())))
 }
 
 impl Behaviour for Source {

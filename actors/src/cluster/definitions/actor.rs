@@ -231,8 +231,7 @@ impl Definitions {
         answer: Result<Result<T, ClusterError>, AskError>,
     ) -> Result<T, ClusterError> {
         self.is_asking = false;
-        let answer =
-            answer.unwrap_or_else(|error| Err(ClusterError::Unreachable(error.to_string())));
+        let answer = ClusterError::of(answer);
         if answer.is_ok() {
             self.server.succeeded();
         }

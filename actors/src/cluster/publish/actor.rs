@@ -189,8 +189,7 @@ impl Publisher {
         if self.writing.remove(&item) == Some(true) {
             self.due.insert(item.clone());
         }
-        let outcome =
-            outcome.unwrap_or_else(|error| Err(ClusterError::Unreachable(error.to_string())));
+        let outcome = ClusterError::of(outcome);
         match outcome {
             Err(ClusterError::NotFound(_)) if removes => self.taken(item, mark),
             Ok(()) => self.taken(item, mark),

@@ -178,14 +178,13 @@ impl Collector {
         cx: &mut Cx<'_, Self>,
         answer: Result<Result<Object, ClusterError>, AskError>,
     ) {
-        match answer {
-            Ok(Ok(owner)) if !has_ended(&owner) => self.done(cx, false),
-            Ok(Ok(_) | Err(ClusterError::NotFound(_))) => {
+        match ClusterError::of(answer) {
+            Ok(owner) if !has_ended(&owner) => self.done(cx, false),
+            Ok(_) | Err(ClusterError::NotFound(_)) => {
                 if let CollectingPhase::Removing(leftover) = &self.phase {
                     self.write(cx, leftover);
                 }
             }
-            Ok(Err(error)) => self.failed(error.to_string()),
             Err(error) => self.failed(error.to_string()),
         }
     }
@@ -215,11 +214,10 @@ impl Collector {
         cx: &mut Cx<'_, Self>,
         answer: Result<Result<(), ClusterError>, AskError>,
     ) {
-        match answer {
-            Ok(Ok(())) => self.done(cx, true),
+        match ClusterError::of(answer) {
+            Ok(()) => self.done(cx, true),
             // It is another one by now, or gone.
-            Ok(Err(ClusterError::Conflict(_) | ClusterError::NotFound(_))) => self.done(cx, false),
-            Ok(Err(error)) => self.failed(error.to_string()),
+            Err(ClusterError::Conflict(_) | ClusterError::NotFound(_)) => self.done(cx, false),
             Err(error) => self.failed(error.to_string()),
         }
     }

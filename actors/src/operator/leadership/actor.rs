@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     cluster::backoff::Backoff,
-    host::{AskError, Behaviour, Cx, Host, Reply, Time},
+    host::{Behaviour, Cx, Host, Reply, Time},
     mutants::{Mutant, mutated},
     operator::{
         ending::{OnlyLife, OperatorEnd},
@@ -248,10 +248,6 @@ impl Leadership {
     }
 }
 
-fn flat<T>(answer: Result<Result<T, ClusterError>, AskError>) -> Result<T, ClusterError> {
-    answer.unwrap_or_else(|error| Err(ClusterError::Unreachable(error.to_string())))
-}
-
 impl Behaviour for Leadership {
     type Msg = LeadershipMsg;
     type Answer = LeadershipAnswer;
@@ -282,8 +278,8 @@ impl Behaviour for Leadership {
         match answer {
             _ if self.ended => {}
             LeadershipAnswer::Due => self.look(cx),
-            LeadershipAnswer::Looked(answer) => self.looked(cx, flat(answer)),
-            LeadershipAnswer::Written(answer) => self.written(cx, flat(answer)),
+            LeadershipAnswer::Looked(answer) => self.looked(cx, ClusterError::of(answer)),
+            LeadershipAnswer::Written(answer) => self.written(cx, ClusterError::of(answer)),
             LeadershipAnswer::Deadline(number)
                 if number == self.renewals && !mutated(Mutant::ExpiredLeads) =>
             {

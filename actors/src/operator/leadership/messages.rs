@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::host::{Lane, Message, Reply};
 
 /// What the owner of the Lease can be told.
-pub enum LeadershipMsg {
+pub(in crate::operator) enum LeadershipMsg {
     /// Asks the server whether this operator leads, by renewing the Lease; where a text is given, the
     /// Lease says from then on that prefixes are given so.
     Confirm {

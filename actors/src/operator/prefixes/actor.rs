@@ -262,15 +262,14 @@ impl PrefixAllocator {
             0 | 1 => GivingPhase::Idle,
             more => GivingPhase::Writing(more - 1),
         };
-        match answer {
-            Ok(Ok(())) => {
+        match ClusterError::of(answer) {
+            Ok(()) => {
                 if self.retry.is_idle() {
                     self.retry.succeeded();
                 }
             }
             // Another version is on its way, or the word that it is gone.
-            Ok(Err(ClusterError::Conflict(_) | ClusterError::NotFound(_))) => {}
-            Ok(Err(error)) => self.failed(cx, name, &error.to_string()),
+            Err(ClusterError::Conflict(_) | ClusterError::NotFound(_)) => {}
             Err(error) => self.failed(cx, name, &error.to_string()),
         }
         self.advance(cx);
