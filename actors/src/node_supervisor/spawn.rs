@@ -1,26 +1,21 @@
 //! How everybody comes to life: a step for each kind of work, in the order of `NodeSupervisor::spawn`.
 
-use std::{collections::BTreeMap, rc::Rc, time::Duration};
+mod of_cluster;
+
+use std::{collections::BTreeMap, rc::Rc};
 
 use ipnet::IpNet;
 
 use super::{
     NodeSupervisorSettings, Ports,
     drift_watch::watch,
-    settings::{mesh_settings, nodes_settings, routes_settings, services_settings},
-    spawned::{Basis, Lates, NodeActors, ServiceActors, SharingActors},
+    settings::{routes_settings, services_settings},
+    spawned::{Basis, Lates, NodeActors, ServiceActors},
 };
 use crate::{
     cluster::{
-        addresses::{AddressesPeers, InheritedAddresses},
-        allocator,
-        api_server::{ClusterMsg, ClusterPeers, ClusterSupervisor},
-        clustermesh::{Mesh, MeshMsg, MeshPeers},
-        definitions::{Definitions, DefinitionsMsg, DefinitionsPeers},
-        publish::{Publisher, PublisherMsg, PublisherPeers},
-        remote_nodes::{self, RemoteNodes, RemoteNodesMsg, RemoteNodesPeers},
-        sharing::{CrdActors, KvActors},
-        subscriber::Subscriber,
+        addresses::InheritedAddresses, allocator, api_server::ClusterMsg, publish::PublisherMsg,
+        remote_nodes,
     },
     endpoints::{
         build_queue::BuildQueue,
@@ -56,9 +51,6 @@ use crate::{
 /// Capacity of a supervisor's mailbox, messages: every endpoint that a node can have may tell it
 /// two things at once.
 const SUPERVISOR_CAPACITY: usize = 2 * 65_536;
-
-/// By then definitions that the agent brings are established, as a rule.
-const BROUGHT_AFTER: Duration = Duration::from_secs(30);
 
 /// A node's actors on their way to life.
 pub(super) struct Spawn<'a> {
@@ -213,27 +205,6 @@ impl<'a> Spawn<'a> {
         NodeActors { devices, routes, node }
     }
 
-    /// The cluster's other nodes, if there is a cluster.
-    pub(super) fn nodes(&self, basis: &Basis, own: &NodeActors) -> Option<Ref<RemoteNodesMsg>> {
-        if !self.in_cluster() {
-            return None;
-        }
-        let (session, policy) = (self.late.session.clone(), self.late.policy.clone());
-        let (ipcache, identities) = (basis.ipcache.clone(), basis.identities.clone());
-        let routes = own.routes.clone();
-        let peers = move || RemoteNodesPeers {
-            ipcache: ipcache.clone(),
-            identities: identities.clone(),
-            policy: policy.get(),
-            session: session.get(),
-            routes: routes.clone(),
-        };
-        let mapped = remote_nodes::inherited(&self.inheritance.kernel);
-        let settings = nodes_settings(&self.settings, self.follows());
-        let nodes = RemoteNodes::factory(peers, settings, mapped, &self.of_nodes);
-        Some(self.supervisor("nodes", nodes))
-    }
-
     /// The policy, which endpoints and the cluster know, and which knows them.
     pub(super) fn policy(&self, basis: &Basis) -> Ref<PolicyMsg> {
         let (late, late_cluster) = (self.late.endpoints.clone(), self.late.cluster.clone());
@@ -258,81 +229,6 @@ impl<'a> Spawn<'a> {
         let policy = self.supervisor("policy", policy);
         self.late.policy.set(policy.clone());
         policy
-    }
-
-    /// Who keeps what this node says of itself in the cluster, if it says anything.
-    pub(super) fn publisher(&mut self) -> Option<Ref<PublisherMsg>> {
-        let (cluster, publish) = self.ports.cluster.clone().zip(self.settings.publish.take())?;
-        self.settings.follow.further = publish.feeds();
-        let (late, late_restore) = (self.late.endpoints.clone(), self.late.restore.clone());
-        let peers = move || PublisherPeers {
-            cluster: Rc::clone(&cluster),
-            restore: late_restore.get(),
-            endpoints: late.get(),
-        };
-        Some(self.supervisor("publisher", Publisher::factory(peers, publish)))
-    }
-
-    /// Who follows the cluster, if one is followed.
-    pub(super) fn cluster(
-        &mut self,
-        basis: &Basis,
-        serving: &ServiceActors,
-        policy: &Ref<PolicyMsg>,
-        publisher: Option<&Ref<PublisherMsg>>,
-        nodes: Option<&Ref<RemoteNodesMsg>>,
-    ) -> Option<Ref<ClusterMsg>> {
-        self.choose_feeds();
-        if !self.settings.definitions.is_empty() {
-            self.settings.follow.plain_nodes_after = BROUGHT_AFTER;
-        }
-        let cluster = self.ports.cluster.clone()?;
-        let (policy, workloads) = (policy.clone(), basis.workloads.clone());
-        let (publisher, shares) = (publisher.cloned(), self.by_objects.is_some());
-        let (late_crd, nodes) = (self.late.crd.clone(), nodes.cloned());
-        let services = serving.services.clone();
-        let peers = move || ClusterPeers {
-            cluster: Rc::clone(&cluster),
-            policy: policy.clone(),
-            workloads: workloads.clone(),
-            publisher: publisher.clone(),
-            shared: shares.then(|| late_crd.get()).map(|it| (it.allocator, it.addresses)),
-            nodes: nodes.clone(),
-            services: Some(services.clone()),
-        };
-        let supervisor = ClusterSupervisor::factory(peers, self.settings.follow.clone());
-        let supervisor = self.supervisor("cluster", supervisor);
-        self.late.cluster.set(supervisor.clone());
-        Some(supervisor)
-    }
-
-    /// Who brings definitions to the cluster, if there are some to bring. Who waits for them hears of it.
-    pub(super) fn definitions(
-        &mut self,
-        follower: Option<&Ref<ClusterMsg>>,
-    ) -> Option<Ref<DefinitionsMsg>> {
-        let brought = std::mem::take(&mut self.settings.definitions);
-        let (cluster, follower) = self.ports.cluster.clone().zip(follower)?;
-        let peers = DefinitionsPeers { cluster, established: follower.outlet(ClusterMsg::Defined) };
-        let seed = self.settings.follow.seed;
-        (!brought.is_empty())
-            .then(|| self.supervisor("definitions", Definitions::factory(peers, brought, seed)))
-    }
-
-    /// Says which objects are followed besides those of policies and pods, and for whom.
-    fn choose_feeds(&mut self) {
-        let further = &mut self.settings.follow.further;
-        if self.by_objects.is_some() {
-            further.extend([
-                (Feed::CiliumIdentities, Subscriber::Allocator),
-                (Feed::CiliumEndpoints, Subscriber::Addresses),
-            ]);
-        }
-        // As Cilium does: where there is a store, nodes meet there.
-        let feed = if self.ports.kvstore.is_some() { Feed::Node } else { Feed::CiliumNode };
-        let of_services = [Feed::Services, Feed::Node, Feed::Ingresses, Feed::Workloads];
-        further.extend(of_services.map(|feed| (feed, Subscriber::Services)));
-        further.extend([(feed, Subscriber::Nodes), (Feed::Node, Subscriber::Host)]);
     }
 
     /// The owner of identities hears who listens, and which of them the run before used.
@@ -418,54 +314,6 @@ impl<'a> Spawn<'a> {
             let entries = remote_nodes::inherited_entries(&self.inheritance.kernel);
             let _ = basis.ipcache.tell(IpcacheMsg::Upsert { entries, reply });
         }
-    }
-
-    /// Who shares identities and addresses with other nodes, if that is done.
-    pub(super) fn sharing(
-        &mut self,
-        basis: &Basis,
-        policy: &Ref<PolicyMsg>,
-        endpoints: &Ref<EndpointsMsg>,
-        nodes: Option<&Ref<RemoteNodesMsg>>,
-        cluster: Option<&Ref<ClusterMsg>>,
-    ) -> SharingActors {
-        let peers = AddressesPeers {
-            session: None,
-            endpoints: endpoints.clone(),
-            identities: basis.identities.clone(),
-            policy: policy.clone(),
-            ipcache: basis.ipcache.clone(),
-        };
-        let (settings, remote) = (&self.settings.kvstore, std::mem::take(&mut self.remote));
-        let (mut kvstore, mut crd) = (None, None);
-        if let Some((store, nodes)) = self.ports.kvstore.as_ref().zip(nodes) {
-            let settings = settings.clone();
-            kvstore = Some(KvActors::spawn(self.host, store, settings, peers, remote, nodes));
-        } else if let Some((objects, follower)) = self.by_objects.as_ref().zip(cluster.cloned()) {
-            let actors = CrdActors::spawn(self.host, objects, follower, settings, &peers, remote);
-            self.late.crd.set(actors.clone());
-            crd = Some(actors);
-        }
-        self.late.session.set(kvstore.as_ref().map(|kvstore| kvstore.session.clone()));
-        SharingActors { kvstore, crd }
-    }
-
-    /// Who reads other clusters, if that is done.
-    pub(super) fn mesh(
-        &self,
-        serving: &ServiceActors,
-        sharing: &SharingActors,
-        nodes: Option<&Ref<RemoteNodesMsg>>,
-    ) -> Option<Ref<MeshMsg>> {
-        let SharingActors { kvstore, crd } = sharing;
-        let addresses = kvstore.as_ref().map(|it| &it.addresses);
-        let addresses = addresses.or_else(|| crd.as_ref().map(|it| &it.addresses));
-        let mesh = self.ports.clusters.clone().zip(addresses.cloned()).zip(nodes.cloned());
-        mesh.map(|((clusters, addresses), nodes)| {
-            let services = serving.services.clone();
-            let peers = MeshPeers { clusters, addresses, nodes, services };
-            self.supervisor("clustermesh", Mesh::factory(peers, mesh_settings(&self.settings)))
-        })
     }
 
     /// Who brings the endpoints of the run before back.

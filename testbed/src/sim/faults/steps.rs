@@ -1,4 +1,4 @@
-//! What is done to an agent that runs: steps that fail, actors that crash, clocks that jump.
+//! What is done to an agent that runs: steps that fail, clocks that jump.
 
 use std::time::Duration;
 
@@ -11,9 +11,6 @@ use crate::{
     random::Random,
     sim::{history::action::Fault, world::node::Node},
 };
-
-/// Cells that are not endpoints'.
-const SUPERVISORS: usize = 11;
 
 /// How often policies may be refused before the rules go on without whoever has none, at least.
 const REFUSALS: u32 = 6;
@@ -104,19 +101,5 @@ impl Node {
     pub(in crate::sim) fn end_faults(&mut self) {
         self.faults.failing = false;
         self.world.fate.is_kind();
-    }
-
-    /// An actor panics behind its next message.
-    pub(in crate::sim) fn crash_actor(&mut self, which: u64) {
-        if self.world.is_alive() {
-            let host = &self.world.node_supervisor().host;
-            let cells = host.cells();
-            // The supervisors, who come first, as often as all endpoints together.
-            let among =
-                if which.is_multiple_of(2) { cells.len() } else { SUPERVISORS.min(cells.len()) };
-            let cell = &cells[(which >> 16) as usize % among];
-            self.trace.say(|| format!("it is {}", cell.name));
-            host.poison(cell.id);
-        }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::events::{ApiServerEvent, DeviceEvent, Removal, StoreEvent};
+use super::events::{ApiServerEvent, DeviceEvent, Removal, StoreEvent, Victim};
 use crate::sim::model::{
     policies::{App, Policy},
     service_members::Members,
@@ -173,7 +173,7 @@ pub enum Action {
     /// Everything works again.
     FaultsOff,
     /// An actor panics behind its next message.
-    Crash(u64),
+    Crash(Victim),
     /// The agent is killed.
     Kill,
     /// The agent is killed before the nth step of kernel or disk from now, and started again.
@@ -313,6 +313,7 @@ impl fmt::Display for Action {
             Self::ClockJump { ms, .. } => write!(f, "clocks jump {ms} ms"),
             Self::Faults { kind, one_in, .. } => write!(f, "one step in {one_in} fails: {kind:?}"),
             Self::FaultsOff => f.write_str("everything works"),
+            Self::Crash(Victim::Named(name)) => write!(f, "the actor {name} crashes"),
             Self::Crash(_) => f.write_str("an actor crashes"),
             Self::Kill => f.write_str("the agent is killed"),
             Self::KillAt(nth) => write!(f, "the agent dies before step {nth}"),

@@ -2,7 +2,10 @@
 
 mod additions;
 
-use super::action::{Action, Fault, Version};
+use super::{
+    action::{Action, Fault, Version},
+    events::Victim,
+};
 use crate::{
     random::Random,
     sim::model::{
@@ -171,7 +174,7 @@ fn lively(random: &mut Random, actions: &mut Vec<Action>) {
             let one_in = random.one_of(&[1, 2, 5, 20]);
             Action::Faults { kind, one_in, seed: random.number() }
         }
-        24 => Action::Crash(random.number()),
+        24 => Action::Crash(Victim::drawn(random)),
         _ => Action::Unreadable(random.roll(usize::from(PODS + SOURCES)) as u8),
     };
     actions.push(action);
@@ -186,7 +189,7 @@ fn lively(random: &mut Random, actions: &mut Vec<Action>) {
             let ms = random.one_of(&[5, 3_000, 33_000]);
             actions.push(Action::Time { ms, seed: random.number() });
         }
-        2 => actions.push(Action::Crash(random.number())),
+        2 => actions.push(Action::Crash(Victim::drawn(random))),
         _ => {}
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::random::Random;
+
 /// What happens to an API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApiServerEvent {
@@ -116,5 +118,24 @@ impl fmt::Display for Removal {
             Self::FirstPlace => "the first place at a hook",
             Self::Interface => "its interface",
         })
+    }
+}
+
+/// Which actor crashes. Who alone is meant is named: more actors come, and their order changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Victim {
+    /// The one of that name, if it lives.
+    Named(&'static str),
+    /// One of all, as the number has it.
+    Any(u64),
+    /// One that is no endpoint's, as the number has it.
+    Supervisor(u64),
+}
+
+impl Victim {
+    /// A supervisor as often as anybody.
+    pub fn drawn(random: &mut Random) -> Self {
+        let number = random.number();
+        if random.roll(2) == 0 { Self::Any(number) } else { Self::Supervisor(number) }
     }
 }

@@ -8,7 +8,7 @@ mod surroundings;
 use super::{
     action::{Action, Fault, Version},
     draw::power_cut,
-    events::DeviceEvent,
+    events::{DeviceEvent, Victim},
 };
 use crate::{
     random::Random,
@@ -289,8 +289,7 @@ pub const ALL: &[Scenario] = &[
                 steps(random, 20),
                 Action::Cancel(4),
                 steps(random, 20),
-                // Of the supervisors the tenth: that of endpoints.
-                Action::Crash((9 << 16) + 1),
+                Action::Crash(Victim::Named("endpoints")),
                 steps(random, 80),
             ]
         },
@@ -330,7 +329,7 @@ pub const ALL: &[Scenario] = &[
         name: "c_37077_everyone_of_before_is_there_or_explained",
         make: |random| {
             let mut actions = restart(random);
-            actions.extend([Action::Crash(random.number()), steps(random, 200)]);
+            actions.extend([Action::Crash(Victim::drawn(random)), steps(random, 200)]);
             actions
         },
     },

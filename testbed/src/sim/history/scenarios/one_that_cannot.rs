@@ -2,7 +2,7 @@
 
 use super::{Scenario, restart, rules, steps};
 use crate::sim::{
-    history::action::Action,
+    history::{action::Action, events::Victim},
     model::policies::{App, Policy, Way},
 };
 
@@ -57,8 +57,7 @@ pub(super) const CRASHES: Scenario = Scenario {
         for _ in 0..12 {
             all.extend([1, 2, 3].map(Action::Regenerate));
             all.push(steps(random, 12));
-            // Even numbers are of any actor, not of supervisors alone.
-            all.extend((0..3).map(|_| Action::Crash(random.number() & !1)));
+            all.extend((0..3).map(|_| Action::Crash(Victim::Any(random.number()))));
             all.push(steps(random, 60));
         }
         all
