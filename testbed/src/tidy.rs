@@ -4,6 +4,7 @@
 //! `cargo testbed tidy`.
 
 mod actors;
+mod circles;
 mod commands;
 mod dependencies;
 mod flags;
@@ -53,6 +54,7 @@ pub fn problems(tree: &Tree) -> Vec<Problem> {
         actors::check,
         links::check,
         floors::check,
+        circles::check,
         limits::check,
         names::check,
         walks::check,

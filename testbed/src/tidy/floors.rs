@@ -159,7 +159,8 @@ impl House {
     }
 }
 
-fn is_beside(path: &Path) -> bool {
+/// Whether it is a test's, a bench's or a fuzzer's: these may use all.
+pub(super) fn is_beside(path: &Path) -> bool {
     let names = ["tests", "tests.rs", "testing", "testing.rs", "fuzzing", "fuzzing.rs"];
     path.iter().any(|part| names.iter().any(|name| part == *name))
 }

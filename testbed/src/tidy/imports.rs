@@ -31,6 +31,60 @@ pub(super) fn imports(text: &str, module: &[String]) -> Vec<(usize, Vec<String>)
     found
 }
 
+/// Paths that a file uses, as they are written: by `use`, and in its code, there with what stands for
+/// their first name. What it hands on is not used.
+pub(super) fn paths(text: &str) -> Vec<String> {
+    let code = code_of(text);
+    let (imported, rest) = statements(&code, false);
+    let by_name = |name: &str| imported.iter().find(|path| path.rsplit("::").next() == Some(name));
+    let inside = rest
+        .split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | ':')))
+        .filter(|word| word.contains("::") && word.starts_with(|c: char| c.is_lowercase()));
+    let inside: Vec<_> = inside
+        .map(|word| {
+            let (first, more) = word.split_once("::").unwrap_or((word, ""));
+            by_name(first).map_or_else(|| word.to_owned(), |path| format!("{path}::{more}"))
+        })
+        .collect();
+    imported.into_iter().chain(inside).collect()
+}
+
+/// Paths of names that a file hands on, as they are written.
+pub(super) fn handed_on(text: &str) -> Vec<String> {
+    statements(&code_of(text), true).0
+}
+
+/// All paths of statements `use`, public ones or the others, and the code without any of both.
+fn statements(code: &str, public: bool) -> (Vec<String>, String) {
+    let (mut found, mut rest) = (Vec::new(), String::new());
+    let mut statement: Option<(bool, String)> = None;
+    for line in code.lines() {
+        let bare = line.trim_start();
+        if statement.is_none() {
+            let inner =
+                bare.strip_prefix("pub").map(|it| it.trim_start_matches(|c| c != ' ').trim_start());
+            let begins = |it: &str| it.starts_with("use ");
+            statement = match inner.filter(|it| begins(it)) {
+                Some(inner) => Some((true, inner[4..].to_owned())),
+                None if begins(bare) => Some((false, bare[4..].to_owned())),
+                None => {
+                    rest.push_str(line);
+                    rest.push('\n');
+                    continue;
+                }
+            };
+        } else if let Some((_, text)) = &mut statement {
+            text.push_str(bare);
+        }
+        if let Some((is_public, text)) = statement.take_if(|(_, text)| text.ends_with(';'))
+            && is_public == public
+        {
+            found.extend(expand(text.trim_end_matches(';')));
+        }
+    }
+    (found, rest)
+}
+
 fn line_of(code: &str, at: usize) -> usize {
     code[..at].matches('\n').count() + 1
 }
@@ -110,6 +164,13 @@ mod tests {
         let want =
             [(3, "a::C"), (3, "a::c::D"), (3, "a::c"), (4, "x::Y"), (4, "x::w::V"), (4, "q")];
         assert_eq!(names(text), want.map(|(line, path)| (line, path.to_owned())));
+    }
+
+    #[test]
+    fn what_is_used_is_not_what_is_handed_on() {
+        let text = "pub(super) use a::{\n    B,\n    c::D,\n};\nuse super::{e, f::G};\n\nfn h() { e::i(); j::K::l(); M::n() }\n";
+        assert_eq!(handed_on(text), ["a::B", "a::c::D"]);
+        assert_eq!(paths(text), ["super::e", "super::f::G", "super::e::i", "j::K::l"]);
     }
 
     #[test]
