@@ -4,7 +4,7 @@
 #![allow(clippy::print_stdout, reason = "somebody reads what it measured")]
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on panics")]
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/datapath/common/mod.rs"]
 mod common;
 
 use aya::sys::{Stats, enable_stats};

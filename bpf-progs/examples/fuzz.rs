@@ -3,7 +3,7 @@
 
 #![allow(clippy::print_stdout, reason = "somebody reads what it found")]
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/datapath/common/mod.rs"]
 mod common;
 
 use common::{fuzz, stay_here};

@@ -6,7 +6,7 @@
 
 #![allow(clippy::print_stdout, reason = "somebody reads what it measured")]
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/datapath/common/mod.rs"]
 mod common;
 
 use common::{

@@ -1,0 +1,64 @@
+//! What the programs do with packets and sockets, by a real kernel. Each file is one behaviour; each test
+//! makes a network namespace of its own.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+mod common;
+
+mod affinity;
+mod aggregation;
+mod arp;
+mod backends;
+mod conntrack;
+mod delivery;
+mod dsr_clash;
+mod dsr_learn;
+mod dsr_send;
+mod dsr_traffic;
+mod echo_fragments;
+mod encapsulation;
+mod endings;
+mod evictions;
+mod features;
+mod fragments;
+mod fuzz;
+mod host_connections;
+mod host_endpoints;
+mod host_exempt;
+mod host_overlay;
+mod host_policy;
+mod host_traffic;
+mod icmp;
+mod identities;
+mod layouts;
+mod loopback;
+mod maglev;
+mod masquerade;
+mod masquerade_exclusion;
+mod masquerade_ports;
+mod metrics;
+mod neighbour_discovery;
+mod node_port;
+mod node_port_errors;
+mod nowhere;
+mod openers;
+mod overlay;
+mod overlay_services;
+mod policy;
+mod policy_precedence;
+mod port_ranges;
+mod records;
+mod records_uplink;
+mod refuse;
+mod replacing;
+mod resizing;
+mod service_errors;
+mod service_fragments;
+mod service_traffic;
+mod services;
+mod signals;
+mod socket_notes;
+mod sockets;
+mod source_address;
+mod tags;
+mod traffic;
+mod uplink_traffic;
