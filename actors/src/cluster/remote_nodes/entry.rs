@@ -6,7 +6,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{announced::Cidr, messages::Seat};
+use super::cidr::Cidr;
 use crate::{
     cluster::kvstore::NODES,
     endpoints::ipam::Pools,
@@ -237,4 +237,13 @@ fn some<T: std::str::FromStr>(text: Option<String>) -> Result<Option<T>, String>
         None | Some("") => Ok(None),
         Some(text) => text.parse().map(Some).map_err(|_| format!("{text:?} is no address")),
     }
+}
+
+/// What is said of an address of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seat {
+    /// Its identity.
+    pub identity: IdentityId,
+    /// The node to which packets for it go in a tunnel: none is needed to reach a node itself.
+    pub tunnel: Tunnel,
 }
