@@ -1,6 +1,5 @@
 //! Answers that concern the session with the store: what comes of own questions, timers and ports.
 
-use super::Committed;
 use crate::{
     host::{AskError, Lane, Message, Reply},
     ports::{KvError, LeaseId, Listing, Pair, WatchEvent},
@@ -60,3 +59,6 @@ impl Message for SessionAnswer {
         Lane::Request
     }
 }
+
+/// How a write went.
+pub(super) type Committed = Result<Result<bool, KvError>, AskError>;
