@@ -12,6 +12,7 @@ mod actor;
 mod annotations;
 mod answers;
 mod backends;
+mod balancing;
 mod batch;
 mod claims;
 mod dense;
@@ -34,6 +35,7 @@ mod reported;
 mod shape;
 mod shown;
 mod slice;
+mod source_object;
 mod sweep;
 mod table;
 #[cfg(test)]
@@ -43,7 +45,7 @@ mod wildcards;
 mod writing;
 
 pub use actor::{Services, ServicesSettings};
-pub use expand::{Algorithm, Balancing, Choice};
+pub use balancing::{Algorithm, Balancing, Choice};
 pub use messages::{
     BackendView, ClusterObject, RemoteChange, ServiceSource, ServiceView, ServicesMsg,
     ServicesStatus, UnknownBackend,

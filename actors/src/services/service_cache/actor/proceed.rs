@@ -4,15 +4,12 @@ use std::{collections::BTreeMap, rc::Rc};
 
 use serde_json::Value;
 
-use super::{ServiceCacheState, ServiceNews};
+use super::{super::source_object::Name, ServiceCacheState, ServiceNews};
 use crate::services::{
     health_checks::HealthCheck,
     service_cache::{
-        ServiceSource,
-        claims::Stores,
-        expand::DesiredService,
-        object::Spec,
-        reported::{Name, ServiceReports},
+        ServiceSource, claims::Stores, expand::DesiredService, object::Spec,
+        reported::ServiceReports,
     },
 };
 
