@@ -36,6 +36,7 @@ mod shape;
 mod shown;
 mod slice;
 mod source_object;
+mod state;
 mod sweep;
 mod table;
 #[cfg(test)]
@@ -44,7 +45,6 @@ mod weight;
 mod wildcards;
 mod writing;
 
-pub use actor::{Services, ServicesSettings};
 pub use balancing::{Algorithm, Balancing, Choice};
 pub use messages::{
     BackendView, ClusterObject, RemoteChange, ServiceSource, ServiceView, ServicesMsg,
@@ -52,3 +52,4 @@ pub use messages::{
 };
 pub use refused::RefusedServiceObject;
 pub use remote_service::{RemotePort, RemoteService};
+pub use state::{Services, ServicesSettings};

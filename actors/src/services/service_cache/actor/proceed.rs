@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, rc::Rc};
 
 use serde_json::Value;
 
-use super::{super::source_object::Name, ServiceCacheState, ServiceNews};
+use super::super::{
+    source_object::Name,
+    state::{ServiceCacheState, ServiceNews},
+};
 use crate::services::{
     health_checks::HealthCheck,
     service_cache::{

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use super::{Apart, Pruned, ServiceCacheState};
+use super::super::state::{Apart, Pruned, ServiceCacheState};
 use crate::{
     model::{Frontend, Transport},
     mutants::{Mutant, mutated},

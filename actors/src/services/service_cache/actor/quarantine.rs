@@ -1,10 +1,7 @@
 //! Quarantine of backends on request: whoever asks is answered when the kernel has it.
 
-use super::{ServiceCacheState, Services};
-use crate::{
-    model::L4Address,
-    services::service_cache::{UnknownBackend, writing::WrittenReply},
-};
+use super::super::state::{ServiceCacheState, Services, WrittenReply};
+use crate::{model::L4Address, services::service_cache::UnknownBackend};
 
 impl Services {
     pub(super) fn quarantine(&mut self, at: L4Address, desired: bool, reply: WrittenReply) {
