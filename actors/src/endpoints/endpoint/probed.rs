@@ -57,7 +57,7 @@ impl Endpoint {
     }
 
     /// Whether it is ready, and nobody works at it.
-    pub(super) fn is_at_rest(&self) -> bool {
+    fn is_at_rest(&self) -> bool {
         let works = self.datapath.busy || self.datapath.settling || !self.phase.is_idle();
         !works && self.state == EndpointState::Ready
     }

@@ -13,7 +13,8 @@ use serde_json::Value;
 use super::{
     Bound, ClausePeers, Departure, IdentityView, KnownServices, MissingGroup, MissingService, Peer,
     Policy, PolicyError, PolicyName, PolicySettings, RefusedDocument, ServiceName, Subject,
-    UnresolvedPort, Unsupported,
+    Unsupported,
+    error::twice,
     groups::Groups,
     parse::{self, parse},
     rule::{Clause, Rule},
@@ -436,12 +437,11 @@ fn unreadable(source: &str, problem: &str) -> RefusedDocument {
     RefusedDocument { name: None, error, meant: parse::anybody() }
 }
 
-pub(super) fn twice(source: &str, object: String) -> PolicyError {
-    PolicyError {
-        file: source.to_owned(),
-        object: Some(object),
-        path: "metadata.name".to_owned(),
-        problem: "the file holds this object twice".to_owned(),
-        remedy: "remove one, or give it another name; the first one is in force".to_owned(),
-    }
+/// A port's name that none of those concerned has: the clause is about no port by it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct UnresolvedPort {
+    /// The name, lower case.
+    pub name: String,
+    /// Path of the clause, `spec.ingress[0]`.
+    pub path: String,
 }

@@ -1,10 +1,9 @@
 //! CiliumCIDRGroup.
 
-use super::cidr::prefix;
-use crate::model::field::{Fault, Field};
-use crate::{
-    model::{Label, Labels},
-    policy::rules::groups::CidrGroup,
+use super::{super::rule::CidrGroup, cidr::prefix};
+use crate::model::{
+    Label, Labels,
+    field::{Fault, Field},
 };
 
 /// Reads a whole object.

@@ -3,19 +3,19 @@
 use std::collections::BTreeSet;
 
 use super::{
+    super::peer::{CidrMatch, Peer},
     cidr::{prefix, with_except},
-    cilium::Side,
     scope::{NAMESPACE_LABEL, NAMESPACE_LABELS, ParseContext},
     selector::{Keys, selector},
+    side::Side,
     to_services,
 };
-use crate::model::field::{Fault, Field, Mapping};
 use crate::{
-    model::Direction,
-    policy::rules::{
-        GroupMatch, GroupSelector, Selector, SelectorKey,
-        rule::{CidrMatch, ClausePeers, Peer},
+    model::{
+        Direction,
+        field::{Fault, Field, Mapping},
     },
+    policy::rules::{GroupMatch, GroupSelector, Selector, SelectorKey, rule::ClausePeers},
 };
 
 /// Names of a clause's peer fields. At most one of them may list anything.

@@ -1,18 +1,21 @@
 //! NetworkPolicy of `networking.k8s.io/v1`.
 
 use super::{
+    super::peer::Peer,
     cidr::with_except,
     port::{self, Given},
     scope::{NAMESPACE_LABEL, ParseContext},
     selector::{Keys, selector},
 };
-use crate::model::field::{Fault, Field, Mapping};
 use crate::{
-    model::Direction,
+    model::{
+        Direction,
+        field::{Fault, Field, Mapping},
+    },
     policy::rules::{
         Selector, SelectorKey,
         ports::protocol,
-        rule::{Bound, Clause, ClausePeers, ClausePorts, Peer, PortMatch, Rule},
+        rule::{Bound, Clause, ClausePeers, ClausePorts, PortMatch, Rule},
     },
 };
 

@@ -5,14 +5,16 @@ use std::collections::BTreeSet;
 use ipnet::IpNet;
 use serde_json::Value;
 
-use super::scope::{CLUSTER_LABEL, NAMESPACE_LABEL};
-use crate::model::field::{Fault, Field, Mapping};
+use super::{
+    super::service_facts::{ServiceFact, ServiceObjectKey, ServiceReport},
+    scope::{CLUSTER_LABEL, NAMESPACE_LABEL},
+};
 use crate::{
-    model::{Label, Labels},
-    policy::rules::{
-        PolicyError, Selector, SelectorKey, ServiceName,
-        services::{ServiceFact, ServiceObjectKey, ServiceReport},
+    model::{
+        Label, Labels,
+        field::{Fault, Field, Mapping},
     },
+    policy::rules::{PolicyError, Selector, SelectorKey, ServiceName},
 };
 
 /// Label of an EndpointSlice that says whose addresses it lists.
