@@ -29,6 +29,44 @@ const CRASH_RESTS: Pauses =
 const CRASH_MEMORY: Duration = Duration::from_secs(60);
 const CRASHES_WITHOUT_REST: u32 = 3;
 
+/// What is in a mailbox: what somebody told, or what the actor itself is to hear.
+pub(super) enum Mail<B: Behaviour> {
+    Reported(B::Msg),
+    Own(B::Answer),
+}
+
+impl<B: Behaviour> Message for Mail<B> {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Reported(msg) => msg.kind(),
+            Self::Own(answer) => answer.kind(),
+        }
+    }
+
+    fn lane(&self) -> Lane {
+        match self {
+            Self::Reported(msg) => msg.lane(),
+            Self::Own(answer) => answer.lane(),
+        }
+    }
+
+    fn absorb(&mut self, incoming: Self) -> Absorbed<Self> {
+        fn wrap<M, W>(absorbed: Absorbed<M>, wrap: impl FnOnce(M) -> W) -> Absorbed<W> {
+            match absorbed {
+                Absorbed::Yes => Absorbed::Yes,
+                Absorbed::No(msg) => Absorbed::No(wrap(msg)),
+            }
+        }
+        match (self, incoming) {
+            (Self::Reported(waiting), Self::Reported(msg)) => {
+                wrap(waiting.absorb(msg), Self::Reported)
+            }
+            (Self::Own(waiting), Self::Own(answer)) => wrap(waiting.absorb(answer), Self::Own),
+            (_, incoming) => Absorbed::No(incoming),
+        }
+    }
+}
+
 /// A behaviour with its mailbox, its crash policy and its trace.
 pub(super) struct ActorCell<B: Behaviour> {
     host: Host,
@@ -344,42 +382,4 @@ fn words(panic: &(dyn Any + Send)) -> String {
         .map(|text| (*text).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "a panic without words".to_owned())
-}
-
-/// What is in a mailbox: what somebody told, or what the actor itself is to hear.
-pub(super) enum Mail<B: Behaviour> {
-    Reported(B::Msg),
-    Own(B::Answer),
-}
-
-impl<B: Behaviour> Message for Mail<B> {
-    fn kind(&self) -> &'static str {
-        match self {
-            Self::Reported(msg) => msg.kind(),
-            Self::Own(answer) => answer.kind(),
-        }
-    }
-
-    fn lane(&self) -> Lane {
-        match self {
-            Self::Reported(msg) => msg.lane(),
-            Self::Own(answer) => answer.lane(),
-        }
-    }
-
-    fn absorb(&mut self, incoming: Self) -> Absorbed<Self> {
-        fn wrap<M, W>(absorbed: Absorbed<M>, wrap: impl FnOnce(M) -> W) -> Absorbed<W> {
-            match absorbed {
-                Absorbed::Yes => Absorbed::Yes,
-                Absorbed::No(msg) => Absorbed::No(wrap(msg)),
-            }
-        }
-        match (self, incoming) {
-            (Self::Reported(waiting), Self::Reported(msg)) => {
-                wrap(waiting.absorb(msg), Self::Reported)
-            }
-            (Self::Own(waiting), Self::Own(answer)) => wrap(waiting.absorb(answer), Self::Own),
-            (_, incoming) => Absorbed::No(incoming),
-        }
-    }
 }

@@ -1,5 +1,5 @@
-//! The host: it spawns cells, runs them, fires timers, and registers every wait.
-//! It notes what caused each message. The driver decides when it does all that.
+//! The host: it takes in cells, runs them, fires timers, and registers every wait. It notes what caused each
+//! message. The driver decides when it does all that. `Host::spawn` is in `cell.rs`.
 
 use std::{borrow::Cow, cell::RefCell, collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
 
@@ -14,6 +14,24 @@ use crate::host::{Clock, Time};
 const NEVER: Time = Time(u64::MAX);
 /// How many messages a cell handles before others get their turn.
 const TURN_MESSAGES_MAX: usize = 16;
+
+/// Says when cells run and timers fire.
+///
+/// A host rings for a cell when its mailbox turns from empty to not empty; the driver then calls
+/// [`Host::run`] soon, on the host's own thread and never from within `ring` itself.
+pub trait Driver {
+    /// A cell was spawned.
+    fn spawned(&self, host: &Host, cell: CellId);
+
+    /// That cell has something to do.
+    fn ring(&self, cell: CellId);
+
+    /// The next timer is due then; [`Host::fire_due`] is desired.
+    fn wake_at(&self, at: Time);
+
+    /// A cell is no more.
+    fn stopped(&self, cell: CellId);
+}
 
 /// What is being handled right now: the cause of whatever is sent or done meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -343,22 +361,4 @@ pub(super) fn pose<M, T: 'static>(
     if let Err(refused) = to.hear(make(super::Reply::over(slot.clone()))) {
         slot.finish(Err(if refused.gone { AskError::Gone } else { AskError::Full }));
     }
-}
-
-/// Says when cells run and timers fire.
-///
-/// A host rings for a cell when its mailbox turns from empty to not empty; the driver then calls
-/// [`Host::run`] soon, on the host's own thread and never from within `ring` itself.
-pub trait Driver {
-    /// A cell was spawned.
-    fn spawned(&self, host: &Host, cell: CellId);
-
-    /// That cell has something to do.
-    fn ring(&self, cell: CellId);
-
-    /// The next timer is due then; [`Host::fire_due`] is desired.
-    fn wake_at(&self, at: Time);
-
-    /// A cell is no more.
-    fn stopped(&self, cell: CellId);
 }

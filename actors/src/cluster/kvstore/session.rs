@@ -13,6 +13,9 @@ use std::{
     time::Duration,
 };
 
+pub(super) use answers::SessionAnswer;
+pub use messages::{SessionMsg, SessionView, Unreachable};
+
 use self::answers::Committed;
 use super::{
     HEARTBEAT,
@@ -29,9 +32,6 @@ use crate::{
         TRANSACTION_MAX, Transaction, WatchEvent,
     },
 };
-
-pub(super) use answers::SessionAnswer;
-pub use messages::{SessionMsg, SessionView, Unreachable};
 
 /// How long the store may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(15);

@@ -57,6 +57,15 @@ pub struct NodeEntry {
     pub identity: Option<IdentityId>,
 }
 
+/// What is said of an address of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seat {
+    /// Its identity.
+    pub identity: IdentityId,
+    /// The node to which packets for it go in a tunnel: none is needed to reach a node itself.
+    pub tunnel: Tunnel,
+}
+
 /// Why something that names a node says nothing of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NodeError {
@@ -237,13 +246,4 @@ fn some<T: std::str::FromStr>(text: Option<String>) -> Result<Option<T>, String>
         None | Some("") => Ok(None),
         Some(text) => text.parse().map(Some).map_err(|_| format!("{text:?} is no address")),
     }
-}
-
-/// What is said of an address of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seat {
-    /// Its identity.
-    pub identity: IdentityId,
-    /// The node to which packets for it go in a tunnel: none is needed to reach a node itself.
-    pub tunnel: Tunnel,
 }

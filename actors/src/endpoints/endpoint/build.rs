@@ -8,6 +8,8 @@ mod outcome;
 
 use std::{sync::Arc, time::Duration};
 
+pub(super) use advance::BuildStage;
+
 use super::{
     Endpoint, EndpointState, actor::answer_all, naming::Identification, phase::Build,
     trigger::Trigger,
@@ -17,8 +19,6 @@ use crate::{
     host::Cx,
     mutants::{Mutant, mutated},
 };
-
-pub(super) use advance::BuildStage;
 
 /// How long the kernel may take for one job.
 pub(super) const KERNEL_PATIENCE: Duration = Duration::from_secs(30);

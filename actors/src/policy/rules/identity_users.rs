@@ -1,5 +1,5 @@
-//! Which endpoint has which identity, with the names of its ports: what an identity is known by
-//! beside its labels.
+//! Takes in which endpoint has which identity, with the names of its ports: what an identity is known
+//! by beside its labels.
 
 use std::collections::BTreeSet;
 

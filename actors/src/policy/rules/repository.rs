@@ -96,6 +96,15 @@ impl ApplyReport {
     }
 }
 
+/// A port's name that none of those concerned has: the clause is about no port by it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct UnresolvedPort {
+    /// The name, lower case.
+    pub name: String,
+    /// Path of the clause, `spec.ingress[0]`.
+    pub path: String,
+}
+
 /// How a policy stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyStatus {
@@ -435,13 +444,4 @@ fn unreadable(source: &str, problem: &str) -> RefusedDocument {
         remedy: "correct the file; what it said before stays in force".to_owned(),
     };
     RefusedDocument { name: None, error, meant: parse::anybody() }
-}
-
-/// A port's name that none of those concerned has: the clause is about no port by it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct UnresolvedPort {
-    /// The name, lower case.
-    pub name: String,
-    /// Path of the clause, `spec.ingress[0]`.
-    pub path: String,
 }

@@ -22,6 +22,7 @@ mod wildcards;
 
 use std::collections::BTreeMap;
 
+pub(super) use self::stage::ServiceSweep;
 use self::stage::{NextSweepStage, SweepStage, SweepStageOutcome};
 use super::{Services, ServicesMsg, answers::ServicesAnswer, state::ServiceCacheState};
 use crate::{
@@ -36,8 +37,6 @@ use crate::{
         RowPage, UnusedNumbers,
     },
 };
-
-pub(super) use self::stage::ServiceSweep;
 
 /// Tables of Maglev that are compared at a time: each is as long as many rows.
 const TABLES_AT_ONCE: usize = 32;

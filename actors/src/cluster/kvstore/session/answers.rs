@@ -5,6 +5,9 @@ use crate::{
     ports::{KvError, LeaseId, Listing, Pair, WatchEvent},
 };
 
+/// How a write went.
+pub(super) type Committed = Result<Result<bool, KvError>, AskError>;
+
 /// What the session with the store hears of its own questions, timers and ports.
 pub enum SessionAnswer {
     /// A lease.
@@ -59,6 +62,3 @@ impl Message for SessionAnswer {
         Lane::Request
     }
 }
-
-/// How a write went.
-pub(super) type Committed = Result<Result<bool, KvError>, AskError>;

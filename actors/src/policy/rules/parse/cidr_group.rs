@@ -1,9 +1,12 @@
 //! CiliumCIDRGroup.
 
-use super::{super::rule::CidrGroup, cidr::prefix};
-use crate::model::{
-    Label, Labels,
-    field::{Fault, Field},
+use super::cidr::prefix;
+use crate::{
+    model::{
+        Label, Labels,
+        field::{Fault, Field},
+    },
+    policy::rules::rule::CidrGroup,
 };
 
 /// Reads a whole object.

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use super::{
-    super::peer::{CidrMatch, Peer},
     cidr::{prefix, with_except},
     scope::{NAMESPACE_LABEL, NAMESPACE_LABELS, ParseContext},
     selector::{Keys, selector},
@@ -15,7 +14,11 @@ use crate::{
         Direction,
         field::{Fault, Field, Mapping},
     },
-    policy::rules::{GroupMatch, GroupSelector, Selector, SelectorKey, rule::ClausePeers},
+    policy::rules::{
+        GroupMatch, GroupSelector, Selector, SelectorKey,
+        peer::{CidrMatch, Peer},
+        rule::ClausePeers,
+    },
 };
 
 /// Names of a clause's peer fields. At most one of them may list anything.

@@ -1,7 +1,6 @@
 //! NetworkPolicy of `networking.k8s.io/v1`.
 
 use super::{
-    super::peer::Peer,
     cidr::with_except,
     port::{self, Given},
     scope::{NAMESPACE_LABEL, ParseContext},
@@ -14,6 +13,7 @@ use crate::{
     },
     policy::rules::{
         Selector, SelectorKey,
+        peer::Peer,
         ports::protocol,
         rule::{Bound, Clause, ClausePeers, ClausePorts, PortMatch, Rule},
     },

@@ -5,16 +5,16 @@ use std::collections::BTreeSet;
 use ipnet::IpNet;
 use serde_json::Value;
 
-use super::{
-    super::service_facts::{ServiceFact, ServiceObjectKey, ServiceReport},
-    scope::{CLUSTER_LABEL, NAMESPACE_LABEL},
-};
+use super::scope::{CLUSTER_LABEL, NAMESPACE_LABEL};
 use crate::{
     model::{
         Label, Labels,
         field::{Fault, Field, Mapping},
     },
-    policy::rules::{PolicyError, Selector, SelectorKey, ServiceName},
+    policy::rules::{
+        PolicyError, Selector, SelectorKey, ServiceName,
+        service_facts::{ServiceFact, ServiceObjectKey, ServiceReport},
+    },
 };
 
 /// Label of an EndpointSlice that says whose addresses it lists.

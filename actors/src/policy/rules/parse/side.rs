@@ -1,7 +1,6 @@
 //! One of the four lists of clauses of a Cilium policy.
 
-use super::super::Effect;
-use crate::model::Direction;
+use crate::{model::Direction, policy::rules::Effect};
 
 /// One of the four lists of clauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

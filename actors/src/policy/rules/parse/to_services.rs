@@ -1,10 +1,10 @@
 //! Reads `toServices`: by name or by labels. Which backends these have is found out later.
 
-use super::{
-    super::peer::{ServiceBy, ServiceMatch, ServiceSelector},
-    selector::{Keys, selector},
+use super::selector::{Keys, selector};
+use crate::{
+    model::field::{Fault, Field},
+    policy::rules::peer::{ServiceBy, ServiceMatch, ServiceSelector},
 };
-use crate::model::field::{Fault, Field};
 
 /// Reads an entry of `toServices`. As Cilium has it, one that says no namespace means every one.
 pub(super) fn services(field: &Field<'_>) -> Result<ServiceMatch, Fault> {

@@ -4,15 +4,16 @@ use std::{collections::BTreeMap, rc::Rc};
 
 use serde_json::Value;
 
-use super::super::{
-    source_object::Name,
-    state::{ServiceCacheState, ServiceNews},
-};
 use crate::services::{
     health_checks::HealthCheck,
     service_cache::{
-        ServiceSource, claims::Stores, expand::DesiredService, object::Spec,
+        ServiceSource,
+        claims::Stores,
+        expand::DesiredService,
+        object::Spec,
         reported::ServiceReports,
+        source_object::Name,
+        state::{ServiceCacheState, ServiceNews},
     },
 };
 

@@ -1,7 +1,12 @@
 //! Quarantine of backends on request: whoever asks is answered when the kernel has it.
 
-use super::super::state::{ServiceCacheState, Services, WrittenReply};
-use crate::{model::L4Address, services::service_cache::UnknownBackend};
+use crate::{
+    model::L4Address,
+    services::service_cache::{
+        UnknownBackend,
+        state::{ServiceCacheState, Services, WrittenReply},
+    },
+};
 
 impl Services {
     pub(super) fn quarantine(&mut self, at: L4Address, desired: bool, reply: WrittenReply) {

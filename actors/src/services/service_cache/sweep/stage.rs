@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
 
-use super::{super::shape::Traces, backends::Suspects};
+use super::backends::Suspects;
 use crate::{
     model::{
         BackendId, Frontend, L4Address, ServiceId,
         drift::{DriftByMap, DriftKind, DriftReply},
     },
     ports::{MemberKey, RowMap, RowPlace, SlotKey},
+    services::service_cache::shape::Traces,
 };
 
 /// Places of rows that belong to no frontend, as it seems.

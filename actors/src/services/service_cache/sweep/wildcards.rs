@@ -2,11 +2,10 @@
 
 use std::net::IpAddr;
 
-use super::super::wildcards::SeenWildcards;
 use crate::{
     model::drift::{DriftByMap, DriftKind},
     ports::{RowMap, SlotRow},
-    services::service_cache::wildcards::Wildcards,
+    services::service_cache::wildcards::{SeenWildcards, Wildcards},
 };
 
 impl Wildcards {
