@@ -12,16 +12,18 @@ mod finish;
 mod inheritance;
 mod learn;
 mod messages;
+mod owned;
 mod plan;
 mod prune;
 mod rebuild;
 mod remains;
 mod report;
+mod state;
 #[cfg(test)]
 mod tests;
 
-pub use actor::{Restore, RestorePeers};
 pub use inheritance::Inheritance;
 pub use messages::{MappingSource, RestoreInput, RestoreMsg};
 pub use plan::{RestorePlan, plan};
 pub use report::{EndpointReport, PhaseReport, RestoreOutcome, RestoreReport};
+pub use state::{Restore, RestorePeers};

@@ -14,6 +14,7 @@ pub(crate) mod pods;
 mod remote;
 mod remote_identities;
 mod row;
+mod spawn;
 mod state;
 
 pub use actor::{AddressesPeers, ClusterAddresses};

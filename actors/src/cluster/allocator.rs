@@ -6,24 +6,27 @@
 
 mod actor;
 mod answers;
-mod backend;
+mod choose;
+mod claim;
 mod directory;
 mod messages;
 mod objects;
+mod state;
 mod stored;
 
 use std::sync::Arc;
 
 use crate::model::{IdentityId, Labels};
 
-pub use actor::{Allocator, AllocatorView};
 pub(crate) use answers::AllocatorAnswer;
-pub use backend::ClaimError;
-pub(crate) use backend::{AllocatorBackend, Candidate, Claim, Found, Standing};
+pub use claim::ClaimError;
+pub(crate) use claim::{Candidate, Claim, Found, Standing};
 pub(crate) use directory::Directory;
 pub use directory::Entry;
-pub use messages::{AllocatorMsg, AllocatorNews};
+pub use messages::{AllocatorMsg, AllocatorNews, AllocatorView};
 pub(crate) use objects::{ObjectIdentities, identity as read_object};
+pub use state::Allocator;
+pub(crate) use state::AllocatorBackend;
 pub(crate) use stored::{StoredIdentities, identity as read_pair};
 
 /// Who has numbers handed out.

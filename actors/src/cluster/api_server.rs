@@ -16,6 +16,7 @@ mod actor;
 mod answers;
 mod listing;
 mod messages;
+mod peers;
 mod pending;
 mod reported_versions;
 mod source;
@@ -25,8 +26,9 @@ mod tests;
 mod version;
 mod witness;
 
-pub use actor::{ClusterPeers, ClusterSettings, ClusterSupervisor, SourcesStatus};
+pub use actor::{ClusterSettings, ClusterSupervisor, SourcesStatus};
 pub use messages::{ClusterMsg, Heard, SourceMsg, SourceState, SourceStatus};
+pub use peers::ClusterPeers;
 pub use source::SourceView;
 pub(crate) use spawn::spawn_source;
 pub use witness::{KnownServer, ServerView};

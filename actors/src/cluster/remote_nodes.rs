@@ -15,6 +15,7 @@
 mod actor;
 mod announced;
 mod answers;
+mod cidr;
 mod entry;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
@@ -29,6 +30,6 @@ mod reported;
 mod tests;
 
 pub use actor::{RemoteNodes, RemoteNodesPeers, RemoteNodesSettings};
-pub use entry::{NodeAddress, NodeEntry, NodeError};
+pub use entry::{NodeAddress, NodeEntry, NodeError, Seat};
 pub(crate) use inherited::{inherited, inherited_entries, inherited_identities};
-pub use messages::{RemoteNodesList, RemoteNodesMsg, RemoteNodesSource, RemoteNodesView, Seat};
+pub use messages::{RemoteNodesList, RemoteNodesMsg, RemoteNodesSource, RemoteNodesView};

@@ -15,15 +15,17 @@ mod policy;
 mod probe;
 mod regenerations;
 mod restored;
+mod state;
 mod successors;
 mod sweep;
 mod target;
 #[cfg(test)]
 mod tests;
 
-pub use actor::{Endpoints, EndpointsStatus, Schedule};
+pub use actor::EndpointsStatus;
 pub use announcer::{Announcer, EndpointChange};
 pub use look::KernelLook;
 pub use messages::{DeleteError, EndpointReference, EndpointsMsg, NotFound};
 pub use regenerations::{Lengths, Regenerations};
+pub use state::{Endpoints, Schedule};
 pub use target::TargetError;

@@ -3,6 +3,7 @@
 
 mod actor;
 mod answers;
+mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod messages;
@@ -12,8 +13,7 @@ mod reported;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use reported::is_given_by_the_cluster;
-
 pub use actor::{Workloads, WorkloadsView};
+pub use error::ObjectError;
 pub use messages::{PodFacts, WorkloadsMsg, WorkloadsNews};
-pub use object::ObjectError;
+pub(crate) use reported::is_given_by_the_cluster;

@@ -4,19 +4,18 @@
 use std::{
     any::Any,
     cell::RefCell,
-    fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     rc::{Rc, Weak},
     time::Duration,
 };
 
-use serde::{Deserialize, Serialize};
-
 use super::{
-    Behaviour, Cx, Header, Home, Host, Message, Outcome, Pauses, Record, Ref,
-    envelope::{Envelope, Mail},
+    Absorbed, Behaviour, Cx, Header, Home, Host, Lane, Message, Outcome, Pauses, Record, Ref,
+    any_cell::{AnyCell, CellInfo},
+    envelope::Envelope,
     home::OwnInbox,
     mailbox::{EnqueueOutcome, Mailbox},
+    numbers::CellId,
     reference::Inbox,
     reply::drop_crashed,
     system::Current,
@@ -30,55 +29,42 @@ const CRASH_RESTS: Pauses =
 const CRASH_MEMORY: Duration = Duration::from_secs(60);
 const CRASHES_WITHOUT_REST: u32 = 3;
 
-/// Number of a cell, counted from 1 for each life of a host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct CellId(pub u32);
+/// What is in a mailbox: what somebody told, or what the actor itself is to hear.
+pub(super) enum Mail<B: Behaviour> {
+    Reported(B::Msg),
+    Own(B::Answer),
+}
 
-impl fmt::Display for CellId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cell {}", self.0)
+impl<B: Behaviour> Message for Mail<B> {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Reported(msg) => msg.kind(),
+            Self::Own(answer) => answer.kind(),
+        }
     }
-}
 
-/// What a cell shows of itself, whatever its behaviour.
-#[derive(Clone, Debug, Serialize)]
-pub struct CellInfo {
-    /// Its number.
-    pub id: CellId,
-    /// Its name.
-    pub name: String,
-    /// Who spawned it.
-    pub parent: Option<CellId>,
-    /// Messages that wait in its mailbox.
-    pub waiting: usize,
-    /// Messages it handled.
-    pub handled: u64,
-    /// Messages its mailbox refused.
-    pub refused: u64,
-    /// When it last refused one.
-    pub last_refused: Option<Time>,
-    /// Time that messages spent in its mailbox, all together.
-    pub waited: Duration,
-    /// Time it spent in handlers, all together.
-    pub busy: Duration,
-    /// How often it crashed.
-    pub crashes: u32,
-    /// What the last crash said.
-    pub last_crash: Option<String>,
-    /// Whether it crashes again and again, and rests in between.
-    pub crash_looping: bool,
-}
+    fn lane(&self) -> Lane {
+        match self {
+            Self::Reported(msg) => msg.lane(),
+            Self::Own(answer) => answer.lane(),
+        }
+    }
 
-/// A cell without its type.
-pub(super) trait AnyCell {
-    /// Handles one message; whether there may be more.
-    fn run_one(&self) -> bool;
-    fn info(&self) -> CellInfo;
-    fn observe(&self) -> Option<serde_json::Value>;
-    /// Has it panic behind the next message that it handles.
-    #[cfg(any(test, feature = "simulation"))]
-    fn poison(&self);
+    fn absorb(&mut self, incoming: Self) -> Absorbed<Self> {
+        fn wrap<M, W>(absorbed: Absorbed<M>, wrap: impl FnOnce(M) -> W) -> Absorbed<W> {
+            match absorbed {
+                Absorbed::Yes => Absorbed::Yes,
+                Absorbed::No(msg) => Absorbed::No(wrap(msg)),
+            }
+        }
+        match (self, incoming) {
+            (Self::Reported(waiting), Self::Reported(msg)) => {
+                wrap(waiting.absorb(msg), Self::Reported)
+            }
+            (Self::Own(waiting), Self::Own(answer)) => wrap(waiting.absorb(answer), Self::Own),
+            (_, incoming) => Absorbed::No(incoming),
+        }
+    }
 }
 
 /// A behaviour with its mailbox, its crash policy and its trace.
@@ -109,6 +95,22 @@ struct Tally {
     last_crash: Option<String>,
     crashed_at: Time,
     resting: bool,
+}
+
+impl Host {
+    /// Brings a cell to life. `make` makes its behaviour, now and after every crash.
+    pub fn spawn<B: Behaviour>(
+        &self,
+        name: impl Into<String>,
+        capacity: usize,
+        make: impl FnMut() -> B + 'static,
+    ) -> Ref<B::Msg> {
+        let id = self.number_cell();
+        let parent = self.current().cell;
+        let cell = ActorCell::new(self.clone(), id, name.into(), parent, capacity, Box::new(make));
+        self.adopt(id, cell.name(), parent, cell.clone());
+        cell.me().clone()
+    }
 }
 
 impl<B: Behaviour> ActorCell<B> {

@@ -3,18 +3,10 @@
 use std::{borrow::Cow, time::Duration};
 
 use super::{
-    AskError, Behaviour, CellId, Hears, Home, Host, Record, Ref, Reply, TimerId, Whom, reply::Slot,
-    system::pose,
+    AskError, Behaviour, CellId, Hears, Home, Host, Record, Ref, Reply, TimerId, Whom,
+    behaviour::Cx, reply::Slot, system::pose,
 };
 use crate::host::Time;
-
-/// What a handler can do besides changing its state.
-pub struct Cx<'a, B: Behaviour> {
-    pub(super) host: &'a Host,
-    pub(super) me: &'a Ref<B::Msg>,
-    pub(super) home: &'a Home<B::Answer>,
-    pub(super) stop: &'a mut bool,
-}
 
 impl<B: Behaviour> Cx<'_, B> {
     /// Its address, for others.

@@ -18,6 +18,7 @@ mod encode;
 mod event;
 mod fields;
 mod front;
+mod layout;
 mod live;
 mod message;
 mod names;

@@ -1,16 +1,9 @@
 //! What a host tells of itself: the records of its trace, and the interface of who keeps them.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use super::{CellId, EnvelopeId, Header, Outcome, Wait};
+use super::{CellId, EnvelopeId, Header, Outcome, Wait, numbers::RootId};
 use crate::host::{About, Time};
-
-/// Number of an outside event: a REST call, a file that changed, a timer, the start itself.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(transparent)]
-pub struct RootId(pub u64);
 
 /// One thing that happened in the host.
 #[derive(Clone, Copy, Debug, Serialize)]

@@ -1,13 +1,11 @@
-//! The host: it spawns cells, runs them, fires timers, and registers every wait.
-//! It notes what caused each message. The driver decides when it does all that.
+//! The host: it takes in cells, runs them, fires timers, and registers every wait. It notes what caused each
+//! message. The driver decides when it does all that. `Host::spawn` is in `cell.rs`.
 
 use std::{borrow::Cow, cell::RefCell, collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
 
 use super::{
-    Answer, AskError, Beat, Behaviour, CellId, CellInfo, Driver, EnvelopeId, Hears, Message,
-    NoRecorder, Record, Recorder, Ref, RootId, TimerId, Wait, WaitId, Waits, Whom,
-    cell::{ActorCell, AnyCell},
-    reply::Slot,
+    Answer, AskError, Beat, CellId, CellInfo, EnvelopeId, Hears, Message, NoRecorder, Record,
+    Recorder, Ref, RootId, TimerId, Wait, WaitId, Waits, Whom, any_cell::AnyCell, reply::Slot,
     timers::Timers,
 };
 use crate::host::{Clock, Time};
@@ -16,6 +14,24 @@ use crate::host::{Clock, Time};
 const NEVER: Time = Time(u64::MAX);
 /// How many messages a cell handles before others get their turn.
 const TURN_MESSAGES_MAX: usize = 16;
+
+/// Says when cells run and timers fire.
+///
+/// A host rings for a cell when its mailbox turns from empty to not empty; the driver then calls
+/// [`Host::run`] soon, on the host's own thread and never from within `ring` itself.
+pub trait Driver {
+    /// A cell was spawned.
+    fn spawned(&self, host: &Host, cell: CellId);
+
+    /// That cell has something to do.
+    fn ring(&self, cell: CellId);
+
+    /// The next timer is due then; [`Host::fire_due`] is desired.
+    fn wake_at(&self, at: Time);
+
+    /// A cell is no more.
+    fn stopped(&self, cell: CellId);
+}
 
 /// What is being handled right now: the cause of whatever is sent or done meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,21 +83,23 @@ impl Host {
         }))
     }
 
-    /// Brings a cell to life. `make` makes its behaviour, now and after every crash.
-    pub fn spawn<B: Behaviour>(
+    /// The number of the next cell.
+    pub(super) fn number_cell(&self) -> CellId {
+        CellId(self.0.next_cell.replace(self.0.next_cell.get() + 1))
+    }
+
+    /// Takes in a cell that is to live from now on.
+    pub(super) fn adopt(
         &self,
-        name: impl Into<String>,
-        capacity: usize,
-        make: impl FnMut() -> B + 'static,
-    ) -> Ref<B::Msg> {
-        let id = CellId(self.0.next_cell.replace(self.0.next_cell.get() + 1));
-        let parent = self.current().cell;
-        let cell = ActorCell::new(self.clone(), id, name.into(), parent, capacity, Box::new(make));
-        self.0.cells.borrow_mut().insert(id, cell.clone());
-        self.record(Record::Spawned { cell: id, name: cell.name(), parent, at: self.now() });
+        id: CellId,
+        name: &str,
+        parent: Option<CellId>,
+        cell: Rc<dyn AnyCell>,
+    ) {
+        self.0.cells.borrow_mut().insert(id, cell);
+        self.record(Record::Spawned { cell: id, name, parent, at: self.now() });
         self.0.driver.spawned(self, id);
         self.ring(id);
-        cell.me().clone()
     }
 
     /// Does something that comes from outside: all it sends is traced back to `what`.

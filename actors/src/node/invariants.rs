@@ -5,33 +5,14 @@
 //! an agent that stops because something is wrong helps nobody.
 
 mod datapath;
+mod invariant;
 mod numbers;
 mod snapshot;
 #[cfg(test)]
 mod tests;
 
-use serde::Serialize;
-
+pub use invariant::{Invariant, Violation};
 pub use snapshot::{EndpointFacts, Snapshot};
-
-/// One thing that must be true.
-#[derive(Clone, Copy, Debug)]
-pub struct Invariant {
-    /// Its name.
-    pub name: &'static str,
-    /// Finds what breaks it.
-    pub check: fn(&Snapshot) -> Result<(), Violation>,
-}
-
-/// An invariant that does not hold.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
-#[error("invariant {invariant:?} does not hold: {}", .found.join("; "))]
-pub struct Violation {
-    /// Its name.
-    pub invariant: &'static str,
-    /// All that breaks it.
-    pub found: Vec<String>,
-}
 
 /// What holds at every moment.
 pub const ALWAYS: &[Invariant] = &[
@@ -65,13 +46,4 @@ pub fn report(violations: &[Violation]) {
         let what = found.join("; ");
         tracing::error!(invariant, what, "an invariant does not hold; please report it");
     }
-}
-
-/// What the findings of a check make of it.
-fn verdict(
-    invariant: &'static str,
-    found: impl IntoIterator<Item = String>,
-) -> Result<(), Violation> {
-    let found: Vec<String> = found.into_iter().collect();
-    if found.is_empty() { Ok(()) } else { Err(Violation { invariant, found }) }
 }

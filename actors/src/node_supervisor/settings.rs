@@ -1,12 +1,87 @@
-//! What supervisors are told of how the node is to be run.
+//! How the node is to be run and what it asks of the world, and what each supervisor is told of it.
 
-use super::{NodeSupervisorSettings, Ports};
+use std::{collections::BTreeMap, rc::Rc, time::Duration};
+
+use serde_json::Value;
+
 use crate::{
-    cluster::{clustermesh::MeshSettings, kvstore::KvSettings, remote_nodes::RemoteNodesSettings},
+    cluster::{
+        allocator, api_server::ClusterSettings, clustermesh::MeshSettings, kvstore::KvSettings,
+        publish::PublishSettings, remote_nodes::RemoteNodesSettings,
+    },
+    endpoints::{ipam::Pools, supervisor::Schedule},
     model::NodeKey,
-    node::routes::RoutesSettings,
-    services::service_cache::{ServiceSource, ServicesSettings},
+    node::{
+        devices::DevicesSettings,
+        local_node::NodeSettings,
+        routes::{RoutesSettings, RoutingMode},
+    },
+    policy::{identity::LabelFilter, rules::PolicySettings},
+    ports::{AgentNotices, Cluster, Disk, HealthListeners, Kernel, KvStore, RemoteClusters},
+    services::service_cache::{Balancing, ServiceSource, ServicesSettings},
 };
+
+/// What the actors ask of the world.
+#[derive(Clone)]
+pub struct Ports {
+    /// BPF maps, programs, interfaces and routes.
+    pub kernel: Rc<dyn Kernel>,
+    /// The state and library directories.
+    pub disk: Rc<dyn Disk>,
+    /// The store that the nodes of the cluster share, if there is one.
+    pub kvstore: Option<Rc<dyn KvStore>>,
+    /// The API server, if a cluster is followed.
+    pub cluster: Option<Rc<dyn Cluster>>,
+    /// Other clusters, if this one is meshed with them.
+    pub clusters: Option<Rc<dyn RemoteClusters>>,
+    /// Where load balancers ask for services, if they are answered.
+    pub health_listeners: Option<Rc<dyn HealthListeners>>,
+    /// Who hears of what happens on the node, if anybody does.
+    pub notices: Option<Rc<dyn AgentNotices>>,
+}
+
+/// How this node is to be run.
+#[derive(Clone, Debug)]
+pub struct NodeSupervisorSettings {
+    /// Name of the cluster.
+    pub cluster: String,
+    /// What applies to all policies, address families among it.
+    pub policy: PolicySettings,
+    /// Addresses that are handed out.
+    pub pools: Pools,
+    /// Which labels count for an identity.
+    pub label_filter: LabelFilter,
+    /// Options of a new endpoint, by Cilium's names.
+    pub options: BTreeMap<String, i64>,
+    /// Builds that run at the same time.
+    pub permits: usize,
+    /// How often endpoints are looked after, and how much each may queue.
+    pub schedule: Schedule,
+    /// Time between two collections of connections; `None` adapts it to what is found.
+    pub conntrack_interval: Option<Duration>,
+    /// How load of services is balanced.
+    pub balancing: Balancing,
+    /// Whether sockets connect to backends of services themselves.
+    pub sockets: bool,
+    /// What is this node's own.
+    pub node: NodeSettings,
+    /// How its devices are used.
+    pub devices: DevicesSettings,
+    /// How packets of pods reach other nodes.
+    pub routing: RoutingMode,
+    /// The largest packet that the node's own devices take, bytes.
+    pub mtu: u32,
+    /// How it takes part in what the nodes of the cluster share.
+    pub kvstore: KvSettings,
+    /// Who has numbers of identities handed out.
+    pub identity_allocation: allocator::Mode,
+    /// How the cluster is followed, if one is.
+    pub follow: ClusterSettings,
+    /// CustomResourceDefinitions that are brought to the cluster, if one is followed.
+    pub definitions: Vec<Value>,
+    /// What the node says of itself in the cluster, if one is followed; `None` is nothing.
+    pub publish: Option<PublishSettings>,
+}
 
 /// What this node is to the others of its cluster.
 pub(super) fn nodes_settings(

@@ -7,9 +7,8 @@ use std::{collections::BTreeMap, rc::Rc};
 use ipnet::IpNet;
 
 use super::{
-    NodeSupervisorSettings, Ports,
     drift_watch::watch,
-    settings::{routes_settings, services_settings},
+    settings::{NodeSupervisorSettings, Ports, routes_settings, services_settings},
     spawned::{Basis, Lates, NodeActors, ServiceActors},
 };
 use crate::{

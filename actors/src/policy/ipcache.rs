@@ -10,5 +10,5 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use actor::{Ipcache, IpcacheView};
-pub use messages::{IpcacheEntry, IpcacheMsg, IpcacheSource};
+pub use actor::Ipcache;
+pub use messages::{IpcacheEntry, IpcacheMsg, IpcacheSource, IpcacheView};

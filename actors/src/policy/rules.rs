@@ -10,6 +10,7 @@
 mod acquaint;
 mod actor;
 mod answers;
+mod bearers;
 mod behind;
 mod change;
 mod cookie;
@@ -27,7 +28,9 @@ mod messages;
 mod named;
 mod news;
 mod parse;
+mod peer;
 mod ports;
+mod progress;
 mod remarks;
 mod repository;
 mod requester;
@@ -39,6 +42,7 @@ mod rows;
 mod rule;
 mod rule_index;
 mod selector;
+mod service_facts;
 mod services;
 mod settings;
 mod show;
@@ -53,27 +57,28 @@ pub use derived::DerivedFilter;
 pub use difference::Difference;
 pub use error::{Effect, PolicyError, Unsupported};
 pub use fit::{fit, opens};
-pub use groups::{CidrGroup, GroupMatch, GroupSelector, MissingGroup};
+pub use groups::MissingGroup;
 pub use identities::{IdentityView, PeerFacts};
-pub use identity_users::IdentityUser;
 pub use lookup::{Verdict, lookup};
-pub use messages::{EndpointPolicy, PolicyMsg, PolicyView};
-pub use named::UnresolvedPort;
+pub use messages::{
+    EndpointPolicy, IdentityUser, PolicyMsg, PolicySelector, PolicyView, RefusedPolicy,
+    WrittenPolicies, WrittenRule,
+};
 pub use news::{AwaitedEndpoints, InheritResult, PolicyNews, Reached, Successors};
 pub use parse::{RefusedDocument, parse};
+pub use peer::{
+    CidrMatch, GroupMatch, GroupSelector, Peer, ServiceBy, ServiceMatch, ServiceName,
+    ServiceSelector,
+};
 pub use ports::{PortPrefix, PortRange, protocol};
-pub use remarks::RefusedPolicy;
-pub use repository::{ApplyReport, PolicyStatus, Repository};
+pub use repository::{ApplyReport, PolicyStatus, Repository, UnresolvedPort};
 pub use resolved::{Resolved, Subject};
 pub use resolver::Resolver;
 pub use rule::{
-    Bound, CidrMatch, Clause, ClauseOrigin, ClausePeers, ClausePorts, Peer, Policy, PolicyKind,
+    Bound, CidrGroup, Clause, ClauseOrigin, ClausePeers, ClausePorts, Policy, PolicyKind,
     PolicyName, PortMatch, Rule,
 };
 pub use selector::{Requirement, Selector, SelectorKey, Test};
-pub use services::{
-    KnownServices, MissingService, ServiceBy, ServiceMatch, ServiceName, ServiceSelector,
-};
+pub use services::{KnownServices, MissingService};
 pub use settings::{Enforcement, OwnCluster, PolicySettings};
-pub use show::{PolicySelector, WrittenPolicies, WrittenRule};
 pub use touched::{Changed, Touched};

@@ -3,44 +3,25 @@
 //! As long as something is there that no snapshot shows, something else says whose it is: of an
 //! endpoint whose policy maps or connections could not be removed everything else stays too.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
 use super::{
     Restore,
-    actor::{PATIENCE, RestorePhase, RestoreState},
     answers::RestoreAnswer,
     prune::Removal,
+    state::{Cleanup, PATIENCE, RestorePhase, RestoreState},
 };
 use crate::{
     endpoints::{endpoint::EndpointNews, ipam::IpamMsg, supervisor::EndpointsMsg},
     host::{AskError, Cx, Pauses, Reply},
     model::EndpointId,
-    ports::{DiskError, FsOp, KernelDone, KernelJob, Refusal},
+    ports::{DiskError, KernelDone, KernelJob, Refusal},
     state_directory::remove_plan,
 };
 
 /// After a round in which something could not be removed: that long, then twice, three times …
 const PAUSES: Pauses =
     Pauses::Linear { step: Duration::from_secs(2), most: Duration::from_secs(60) };
-
-/// What is still to go, and what of it failed.
-#[derive(Default)]
-pub(super) struct Cleanup {
-    /// Steps of the round under way.
-    pub(super) prune: VecDeque<Removal>,
-    /// What could not be removed yet, and how often that was tried.
-    unremoved: Vec<Removal>,
-    rounds: u32,
-    /// Steps that bring endpoints' state directories in order and are not known to be done.
-    pub(super) untidied: BTreeMap<EndpointId, Vec<FsOp>>,
-    /// Endpoints that did not come back whose state directories are not known to be gone.
-    unforgotten: BTreeSet<EndpointId>,
-    /// How many answers of the disk are awaited.
-    pub(super) writing: usize,
-}
 
 impl Restore {
     pub(super) fn prune_next(&mut self, cx: &mut Cx<'_, Self>) {

@@ -4,12 +4,12 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
     Restore, RestorePeers, RestorePlan,
-    actor::{PATIENCE, RestorePhase},
     answers::RestoreAnswer,
     messages::MappingSource,
     prune::{prune, unseen},
     rebuild,
     report::RestoreOutcome,
+    state::{PATIENCE, RestorePhase},
 };
 use crate::{
     endpoints::supervisor::EndpointsMsg,

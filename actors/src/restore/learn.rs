@@ -1,58 +1,23 @@
 //! What is told of the endpoints that come back before their actors live.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     Restore,
-    actor::{PATIENCE, RestorePhase},
     answers::RestoreAnswer,
     messages::RestoreCandidate,
-    plan::RestorePlan,
     rebuild,
+    state::{PATIENCE, RestorePhase},
 };
 use crate::{
     endpoints::{endpoint::IdentityReference, workloads::WorkloadsMsg},
     host::{AskError, Cx},
-    model::{EndpointId, IdentityId, IdentityScope, NamedPorts},
+    model::{EndpointId, NamedPorts},
     policy::{
         identity::{Identity, IdentityMsg},
         rules::{IdentityUser, PolicyMsg},
     },
-    ports::KernelSnapshot,
-    state_directory::IdentityTable,
 };
-
-/// The identities that rows of the kernel give endpoints beside those that they have: where the
-/// agent died after an identity was recorded and before it was in force. One whose labels nobody
-/// knows any more is not among them.
-pub(super) fn carried(
-    plan: &RestorePlan,
-    kernel: &KernelSnapshot,
-    table: &IdentityTable,
-) -> VecDeque<(EndpointId, Identity)> {
-    let mut all = VecDeque::new();
-    for endpoint in plan.endpoints() {
-        let addresses = endpoint.spec.addresses.iter();
-        let mapped = addresses.filter_map(|address| kernel.ipcache.get(&address.into()));
-        let config = endpoint.config.iter().map(|row| row.identity);
-        let local = endpoint.lxc.values().map(|row| row.identity);
-        let shown: BTreeSet<IdentityId> =
-            config.chain(local).chain(mapped.map(|row| row.identity)).collect();
-        for id in shown.into_iter().filter(|&id| id != endpoint.identity) {
-            let of_others = || plan.endpoints().find(|other| other.identity == id);
-            let of_others = || of_others().map(|other| other.identity_labels.clone());
-            let labels = table.labels_of(id).or_else(of_others);
-            if let (IdentityScope::Global, Some(labels)) = (id.scope(), labels) {
-                let labels = Arc::new(labels);
-                all.push_back((endpoint.id, Identity { id, labels, prefix: None, references: 0 }));
-            }
-        }
-    }
-    all
-}
 
 impl Restore {
     /// The kernel does not know how ports are called; without their names an endpoint would enforce

@@ -3,7 +3,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     fmt,
     net::IpAddr,
     sync::Arc,
@@ -11,12 +11,14 @@ use std::{
 
 use super::{
     messages::RestoreCandidate,
+    owned::Owned,
     rebuild,
     report::{EndpointReport, RestoreOutcome},
 };
 use crate::{
     endpoints::endpoint::{EndpointSpec, RestoredEndpoint, options},
-    model::{EndpointId, IdentityId, Labels},
+    model::{EndpointId, IdentityId, IdentityScope, Labels},
+    policy::identity::Identity,
     ports::{HOST_IFINDEX, KernelSnapshot, OwnedRows},
     state_directory::{Form, FoundRecord, IdentityTable, ScannedDirectory},
 };
@@ -309,50 +311,6 @@ fn take_identity(
     ))
 }
 
-/// What the kernel holds, as it is, and by whose it is.
-pub(super) struct Owned<'a> {
-    pub(super) kernel: &'a KernelSnapshot,
-    pub(super) rows: OwnedRows,
-}
-
-impl Owned<'_> {
-    /// An endpoint of that make, with what the kernel holds for it.
-    pub(super) fn with_kernel(&self, id: EndpointId, spec: EndpointSpec) -> RestoredEndpoint {
-        let Self { kernel, rows } = self;
-        let interface = spec.interface_of_its_own();
-        let link = interface.and_then(|ifindex| kernel.links.get(&ifindex));
-        let routes = interface.and_then(|ifindex| rows.routes.get(&ifindex));
-        let config =
-            kernel.config.get(&spec.config_ifindex()).filter(|row| row.endpoint == id).copied();
-        RestoredEndpoint {
-            id,
-            identity: IdentityId::INIT,
-            identity_labels: Default::default(),
-            carried: Vec::new(),
-            unlabelled: false,
-            user_labels: Default::default(),
-            options: Arc::default(),
-            own_options: BTreeMap::new(),
-            config,
-            policy: config.and_then(|row| kernel.policies.get(&row.policy_slot).cloned()),
-            lxc: rows.lxc.get(&id).cloned().unwrap_or_default(),
-            attachment: kernel.attachments.get(&id).copied().unwrap_or_default(),
-            routes: routes.cloned().unwrap_or_default(),
-            recorded: kernel.endpoints.get(&id).is_some_and(|row| {
-                row.ifindex == spec.ifindex
-                    && row.container_id == spec.container_id
-                    && row.addresses == spec.addresses
-            }),
-            policy_pinned: rows.policy_pins.contains(&id),
-            link_up: link.is_some_and(|link| link.up),
-            on_disk: false,
-            unsaved: kernel.endpoints.get(&id).is_some_and(|row| row.unsaved),
-            untidied: Vec::new(),
-            spec,
-        }
-    }
-}
-
 /// Whether its interface is there and is still its own.
 fn validate(
     mut candidate: RestoreCandidate,
@@ -390,4 +348,33 @@ fn validate(
         candidate.notes.push("it has no address".to_owned());
     }
     Ok(candidate)
+}
+
+/// The identities that rows of the kernel give endpoints beside those that they have: where the
+/// agent died after an identity was recorded and before it was in force. One whose labels nobody
+/// knows any more is not among them.
+pub(super) fn carried(
+    plan: &RestorePlan,
+    kernel: &KernelSnapshot,
+    table: &IdentityTable,
+) -> VecDeque<(EndpointId, Identity)> {
+    let mut all = VecDeque::new();
+    for endpoint in plan.endpoints() {
+        let addresses = endpoint.spec.addresses.iter();
+        let mapped = addresses.filter_map(|address| kernel.ipcache.get(&address.into()));
+        let config = endpoint.config.iter().map(|row| row.identity);
+        let local = endpoint.lxc.values().map(|row| row.identity);
+        let shown: BTreeSet<IdentityId> =
+            config.chain(local).chain(mapped.map(|row| row.identity)).collect();
+        for id in shown.into_iter().filter(|&id| id != endpoint.identity) {
+            let of_others = || plan.endpoints().find(|other| other.identity == id);
+            let of_others = || of_others().map(|other| other.identity_labels.clone());
+            let labels = table.labels_of(id).or_else(of_others);
+            if let (IdentityScope::Global, Some(labels)) = (id.scope(), labels) {
+                let labels = Arc::new(labels);
+                all.push_back((endpoint.id, Identity { id, labels, prefix: None, references: 0 }));
+            }
+        }
+    }
+    all
 }

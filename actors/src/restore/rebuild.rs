@@ -2,7 +2,7 @@
 
 use super::{
     messages::RestoreCandidate,
-    plan::Owned,
+    owned::Owned,
     report::{EndpointReport, RestoreOutcome},
 };
 use crate::{

@@ -12,6 +12,7 @@ mod actor;
 mod annotations;
 mod answers;
 mod backends;
+mod balancing;
 mod batch;
 mod claims;
 mod dense;
@@ -34,6 +35,8 @@ mod reported;
 mod shape;
 mod shown;
 mod slice;
+mod source_object;
+mod state;
 mod sweep;
 mod table;
 #[cfg(test)]
@@ -42,11 +45,11 @@ mod weight;
 mod wildcards;
 mod writing;
 
-pub use actor::{Services, ServicesSettings};
-pub use expand::{Algorithm, Balancing, Choice};
+pub use balancing::{Algorithm, Balancing, Choice};
 pub use messages::{
     BackendView, ClusterObject, RemoteChange, ServiceSource, ServiceView, ServicesMsg,
     ServicesStatus, UnknownBackend,
 };
 pub use refused::RefusedServiceObject;
 pub use remote_service::{RemotePort, RemoteService};
+pub use state::{Services, ServicesSettings};

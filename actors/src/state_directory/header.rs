@@ -13,9 +13,22 @@ const MARK: &str = "CILIUM_BASE64_";
 /// The version that wrote it, as a JSON text.
 const VERSION: &str = concat!("\"", env!("CARGO_PKG_VERSION"), " volvox\"");
 
+impl EndpointRecord {
+    /// The content of `ep_config.h`: `json`, which [`Self::to_json`] gave, behind a comment's line,
+    /// for agents that know no other form.
+    pub fn to_header(&self, json: &[u8]) -> Vec<u8> {
+        write(self, json)
+    }
+
+    /// Reads `ep_config.h` or `lxc_config.h`; `file` names it in errors.
+    pub fn from_header(file: &str, bytes: &[u8]) -> Result<Self, StateError> {
+        Self::from_json(file, &data(file, bytes)?)
+    }
+}
+
 /// Writes a record, of which `json` is the other form, as a comment in a C header, where older
 /// agents look for it.
-pub(super) fn write(record: &EndpointRecord, json: &[u8]) -> Vec<u8> {
+fn write(record: &EndpointRecord, json: &[u8]) -> Vec<u8> {
     let (version, data) = (BASE64_STANDARD.encode(VERSION), BASE64_STANDARD.encode(json));
     let mut text = format!(
         "/*\n * State of an endpoint, for agents that do not read ep_config.json.\n * {MARK}{version}:{data}\n *\n"
@@ -39,7 +52,7 @@ pub(super) fn write(record: &EndpointRecord, json: &[u8]) -> Vec<u8> {
 }
 
 /// The record's JSON in a header.
-pub(super) fn data(file: &str, bytes: &[u8]) -> Result<Vec<u8>, StateError> {
+fn data(file: &str, bytes: &[u8]) -> Result<Vec<u8>, StateError> {
     let bad = |cause| StateError::Header { file: file.to_owned(), cause };
     let text: Cow<'_, str> = String::from_utf8_lossy(bytes);
     let line = text

@@ -1,11 +1,11 @@
-//! The record of an endpoint on disk: its fields, and how both file forms are read and written.
+//! The record of an endpoint on disk: its fields, and how its JSON form is read and written.
 
 use std::{collections::BTreeMap, fmt::Display, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Map, Value};
 
-use super::{StateError, header, seal};
+use super::{StateError, seal};
 use crate::{
     model::{EndpointId, EndpointKind, IdentityId, Labels, Mac, NamedPorts},
     ports::HOST_DEVICE,
@@ -179,12 +179,6 @@ impl EndpointRecord {
         seal::seal(self, self.generation)
     }
 
-    /// The content of `ep_config.h`: `json`, which [`Self::to_json`] gave, behind a comment's line,
-    /// for agents that know no other form.
-    pub fn to_header(&self, json: &[u8]) -> Vec<u8> {
-        header::write(self, json)
-    }
-
     /// Reads `ep_config.json`; `file` names it in errors.
     pub fn from_json(file: &str, bytes: &[u8]) -> Result<Self, StateError> {
         let (mut record, stamp): (Self, _) = seal::open(file, bytes)?;
@@ -198,11 +192,6 @@ impl EndpointRecord {
             });
         }
         Ok(record)
-    }
-
-    /// Reads `ep_config.h` or `lxc_config.h`; `file` names it in errors.
-    pub fn from_header(file: &str, bytes: &[u8]) -> Result<Self, StateError> {
-        Self::from_json(file, &header::data(file, bytes)?)
     }
 }
 

@@ -1,26 +1,18 @@
 //! The actor that claims a number for each set of labels and keeps the claims of those in use.
 //! It tries again what failed; how a claim is made is the backend's part.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
-
-use serde::Serialize;
+use std::{sync::Arc, time::Duration};
 
 use super::{
-    AllocatorBackend, AllocatorMsg, Candidate, Claim, ClaimError, Directory, Entry, Found,
-    answers::AllocatorAnswer,
-    backend::{Disputed, Wish},
+    AllocatorMsg, Candidate, Claim, ClaimError, Entry, Found, answers::AllocatorAnswer,
+    claim::Disputed, messages::AllocatorView, state::Allocator,
 };
 use crate::{
     cluster::{
         allocator::{AllocatorNews, read_object, read_pair},
-        dice::Dice,
         kvstore::IDENTITIES,
     },
-    host::{Behaviour, Cx, Lent, Outlet, Ref, Reply, Retry, Survives},
+    host::{Behaviour, Cx, Reply},
     model::{IdentityId, Labels},
     policy::identity::{IdentityMsg, Numbering},
 };
@@ -28,76 +20,7 @@ use crate::{
 /// Pause before a claim that somebody else was ahead of is tried again.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
 
-/// A claim that is desired, for one set of labels.
-#[derive(Default)]
-struct Attempt {
-    wish: Wish,
-    replies: Vec<Reply<IdentityId>>,
-    /// The step of it that is on its way, or a pause in which the cluster is left alone.
-    step: Retry,
-    /// A crash ended it amid a claim: that may be done, and is claimed once more to be given back.
-    orphaned: bool,
-}
-
-/// What outlives a crash.
-#[derive(Default)]
-struct AllocatorState {
-    directory: Directory,
-    listed: bool,
-    /// Numbers that this node uses.
-    used: BTreeMap<IdentityId, Arc<Labels>>,
-    /// Those of them that the cluster has for it.
-    claimed: BTreeSet<IdentityId>,
-    /// Those that stand for something else there.
-    disputed: BTreeSet<IdentityId>,
-    /// Labels of which a claim is on its way.
-    claiming: BTreeSet<Arc<Labels>>,
-    listener: Option<Outlet<AllocatorNews>>,
-    identities: Option<Ref<IdentityMsg>>,
-}
-
-/// The owner of the cluster's identities on this node.
-pub struct Allocator {
-    backend: Box<dyn AllocatorBackend>,
-    state: Lent<AllocatorState>,
-    attempts: BTreeMap<Arc<Labels>, Attempt>,
-    dice: Dice,
-    awaiting: bool,
-}
-
-/// What the allocator shows of itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct AllocatorView {
-    /// Identities that the cluster knows.
-    pub known: usize,
-    /// Whether all of them were listed once.
-    pub listed: bool,
-    /// Numbers that this node uses.
-    pub used: usize,
-    /// Those of them that it claimed.
-    pub claimed: usize,
-    /// Those that stand for something else in the cluster.
-    pub disputed: BTreeSet<IdentityId>,
-    /// Label sets that wait for a number.
-    pub waiting: usize,
-}
-
 impl Allocator {
-    /// Makes each life of the allocator.
-    pub(crate) fn factory(
-        backend: impl Fn() -> Box<dyn AllocatorBackend> + 'static,
-        seed: u64,
-    ) -> impl FnMut() -> Self + 'static {
-        let state = Survives::<AllocatorState>::default();
-        move || Self {
-            backend: backend(),
-            state: state.lend(),
-            attempts: BTreeMap::new(),
-            dice: Dice::new(seed),
-            awaiting: false,
-        }
-    }
-
     /// The cluster says this of its identities now.
     fn update(
         &mut self,

@@ -1,8 +1,11 @@
 //! Messages to the allocator: what the cluster says, and what this node needs or gives back.
 
+use std::collections::BTreeSet;
+
+use serde::Serialize;
 use serde_json::Value;
 
-use super::{AllocatorView, Renewed};
+use super::Renewed;
 use crate::{
     cluster::kvstore::Update,
     host::{Lane, Message, Outlet, Ref, Reply},
@@ -67,4 +70,21 @@ impl Message for AllocatorMsg {
     fn lane(&self) -> Lane {
         Lane::Request
     }
+}
+
+/// What the allocator shows of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AllocatorView {
+    /// Identities that the cluster knows.
+    pub known: usize,
+    /// Whether all of them were listed once.
+    pub listed: bool,
+    /// Numbers that this node uses.
+    pub used: usize,
+    /// Those of them that it claimed.
+    pub claimed: usize,
+    /// Those that stand for something else in the cluster.
+    pub disputed: BTreeSet<IdentityId>,
+    /// Label sets that wait for a number.
+    pub waiting: usize,
 }

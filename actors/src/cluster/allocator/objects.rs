@@ -17,7 +17,7 @@ use crate::{
     cluster::{
         allocator::{
             Allocator, AllocatorAnswer, AllocatorBackend, Candidate, Claim, ClaimError, Directory,
-            Entry, Found, Standing, backend::LIST_WHY,
+            Entry, Found, Standing, state::LIST_WHY,
         },
         dice::Dice,
     },

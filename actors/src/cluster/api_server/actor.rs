@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::{
     ClusterMsg, Heard, SourceMsg, SourceState, SourceStatus,
     answers::ClusterAnswer,
+    peers::ClusterPeers,
     pending::PendingNews,
     source::Source,
     spawn::SOURCE_CAPACITY,
@@ -20,21 +21,15 @@ use super::{
 };
 use crate::{
     cluster::{
-        addresses::AddressesMsg,
-        allocator::AllocatorMsg,
-        publish::PublisherMsg,
-        remote_nodes::RemoteNodesMsg,
         resources::{further, resources},
         sources::Hearing,
         subscriber::Subscriber,
     },
-    endpoints::workloads::WorkloadsMsg,
     host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Retry, Survives, Time},
     model::Feed,
     mutants::{Mutant, mutated},
     policy::rules::PolicyMsg,
-    ports::{Cluster, ClusterError, ObjectKey, Page, Resource},
-    services::service_cache::ServicesMsg,
+    ports::{ClusterError, ObjectKey, Page, Resource},
 };
 
 /// How long a source is waited for before it is asked again: as long as it takes.
@@ -63,25 +58,6 @@ pub struct ClusterSettings {
     pub plain_nodes_after: Duration,
     /// The API server of the run before, if there was one.
     pub before: Option<KnownServer>,
-}
-
-/// Whom the supervisor of sources talks to.
-#[derive(Clone)]
-pub struct ClusterPeers {
-    /// The API server.
-    pub cluster: Rc<dyn Cluster>,
-    /// The owner of the policy.
-    pub policy: Ref<PolicyMsg>,
-    /// The keeper of pods and namespaces.
-    pub workloads: Ref<WorkloadsMsg>,
-    /// Who keeps what this node says of itself, if that is done.
-    pub publisher: Option<Ref<PublisherMsg>>,
-    /// The owners of the cluster's identities and addresses, if objects tell them.
-    pub shared: Option<(Ref<AllocatorMsg>, Ref<AddressesMsg>)>,
-    /// The owner of the cluster's nodes.
-    pub nodes: Option<Ref<RemoteNodesMsg>>,
-    /// The owner of services, if they are served.
-    pub services: Option<Ref<ServicesMsg>>,
 }
 
 /// The supervisor of the sources: hands on what they tell, once that is whole.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::actor::ClusterPeers;
+use super::peers::ClusterPeers;
 use crate::{
     cluster::{
         addresses::AddressesMsg, allocator::AllocatorMsg, publish::PublisherMsg,

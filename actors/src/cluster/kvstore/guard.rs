@@ -3,13 +3,9 @@
 
 use std::{rc::Rc, time::Duration};
 
-use super::{
-    IDENTITY_USERS,
-    session::{Session, SessionAnswer},
-    watcher::SILENCE_MAX,
-};
+use super::{IDENTITY_USERS, session::SessionAnswer, watcher::SILENCE_MAX};
 use crate::{
-    host::{Cx, TimerId},
+    host::{Behaviour, Cx, TimerId},
     ports::{Change, KvStore, Revision, StoreHeader, Watch, WatchEvent},
 };
 
@@ -45,7 +41,11 @@ impl Guard {
     }
 
     /// Begins, from now on.
-    pub(super) fn begin(&mut self, cx: &mut Cx<'_, Session>, store: &Rc<dyn KvStore>) {
+    pub(super) fn begin<B: Behaviour<Answer = SessionAnswer>>(
+        &mut self,
+        cx: &mut Cx<'_, B>,
+        store: &Rc<dyn KvStore>,
+    ) {
         self.number += 1;
         self.began = false;
         let (home, host, number) = (cx.home().clone(), cx.host().clone(), self.number);
@@ -62,9 +62,9 @@ impl Guard {
     }
 
     /// Takes in what a watch told.
-    pub(super) fn seen(
+    pub(super) fn seen<B: Behaviour<Answer = SessionAnswer>>(
         &mut self,
-        cx: &mut Cx<'_, Session>,
+        cx: &mut Cx<'_, B>,
         number: u64,
         event: WatchEvent,
     ) -> Guarded {
@@ -91,7 +91,7 @@ impl Guard {
         }
     }
 
-    fn arm(&mut self, cx: &mut Cx<'_, Session>, after: Duration) {
+    fn arm<B: Behaviour<Answer = SessionAnswer>>(&mut self, cx: &mut Cx<'_, B>, after: Duration) {
         let timer = cx.after(after, SessionAnswer::GuardOver(self.number));
         if let Some(earlier) = self.timer.replace(timer) {
             cx.cancel(earlier);

@@ -16,6 +16,7 @@ use std::{
 pub(super) use answers::SessionAnswer;
 pub use messages::{SessionMsg, SessionView, Unreachable};
 
+use self::answers::Committed;
 use super::{
     HEARTBEAT,
     guard::{Guard, Guarded},
@@ -36,9 +37,6 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(15);
 /// How often the lease is kept alive and the store asked whether it has a majority, at most.
 const BEAT_EVERY: Duration = Duration::from_secs(15);
-
-/// How a write went.
-type Committed = Result<Result<bool, KvError>, AskError>;
 
 struct LeasedTransaction {
     transaction: Transaction,

@@ -15,9 +15,7 @@ use super::{
     NodeEntry, NodeError, RemoteNodesList, RemoteNodesMsg, RemoteNodesSource, RemoteNodesView,
     announced::Announced,
     answers::RemoteNodesAnswer,
-    entry::{NodeAddress, of_node, texts},
-    messages::Seat,
-    neighbours::Unheard,
+    entry::{NodeAddress, Seat, of_node, texts},
     numbers::NodeIdentities,
     objects::NodeObjects,
     reported::ReportedNodes,
@@ -95,6 +93,14 @@ pub(super) struct RemoteNodesState {
     announced: Option<Vec<u8>>,
     /// Somebody else wrote under this node's name.
     usurped: bool,
+}
+
+/// What it has not heard.
+#[derive(Debug, Default)]
+pub(super) struct Unheard {
+    pub(super) nodes: BTreeSet<NodeKey>,
+    /// It heard that all nodes were named.
+    pub(super) told_all: bool,
 }
 
 /// The owner of the cluster's nodes on this node.

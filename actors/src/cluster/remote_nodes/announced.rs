@@ -1,15 +1,10 @@
 //! How a node announces itself in the store: Cilium's JSON, byte for byte.
 
-use std::{
-    collections::BTreeMap,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
-};
+use std::{collections::BTreeMap, net::IpAddr};
 
-use base64::{Engine, prelude::BASE64_STANDARD};
-use ipnet::{Ipv4Net, Ipv6Net};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use super::{NodeEntry, entry::NodeAddress};
+use super::{NodeEntry, cidr::Cidr, entry::NodeAddress};
 use crate::model::{ClusterId, IdentityId, NodeKey};
 
 /// Value of a key below [`NODES`](super::NODES), as Cilium writes it, member for member.
@@ -84,53 +79,5 @@ impl<'a> Announced<'a> {
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         // Plain data: serialising it cannot fail.
         serde_json::to_vec(self).unwrap_or_default()
-    }
-}
-
-/// A prefix, its mask as bytes in base64.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Cidr {
-    #[serde(rename = "IP")]
-    ip: IpAddr,
-    #[serde(rename = "Mask")]
-    mask: String,
-}
-
-/// It is no prefix, or none of that family.
-pub(super) struct NoPrefix;
-
-impl From<Ipv4Net> for Cidr {
-    fn from(prefix: Ipv4Net) -> Self {
-        let mask = BASE64_STANDARD.encode(prefix.netmask().octets());
-        Self { ip: prefix.network().into(), mask }
-    }
-}
-
-impl From<Ipv6Net> for Cidr {
-    fn from(prefix: Ipv6Net) -> Self {
-        let mask = BASE64_STANDARD.encode(prefix.netmask().octets());
-        Self { ip: prefix.network().into(), mask }
-    }
-}
-
-impl TryFrom<Cidr> for Ipv4Net {
-    type Error = NoPrefix;
-
-    fn try_from(cidr: Cidr) -> Result<Self, NoPrefix> {
-        let IpAddr::V4(ip) = cidr.ip else { return Err(NoPrefix) };
-        let mask = BASE64_STANDARD.decode(&cidr.mask).map_err(|_| NoPrefix)?;
-        let mask: [u8; 4] = mask.try_into().map_err(|_| NoPrefix)?;
-        Self::with_netmask(ip, Ipv4Addr::from(mask)).map_err(|_| NoPrefix)
-    }
-}
-
-impl TryFrom<Cidr> for Ipv6Net {
-    type Error = NoPrefix;
-
-    fn try_from(cidr: Cidr) -> Result<Self, NoPrefix> {
-        let IpAddr::V6(ip) = cidr.ip else { return Err(NoPrefix) };
-        let mask = BASE64_STANDARD.decode(&cidr.mask).map_err(|_| NoPrefix)?;
-        let mask: [u8; 16] = mask.try_into().map_err(|_| NoPrefix)?;
-        Self::with_netmask(ip, Ipv6Addr::from(mask)).map_err(|_| NoPrefix)
     }
 }

@@ -6,7 +6,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{announced::Cidr, messages::Seat};
+use super::cidr::Cidr;
 use crate::{
     cluster::kvstore::NODES,
     endpoints::ipam::Pools,
@@ -55,6 +55,15 @@ pub struct NodeEntry {
     pub labels: BTreeMap<String, String>,
     /// The identity of its own addresses, if its labels have one.
     pub identity: Option<IdentityId>,
+}
+
+/// What is said of an address of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seat {
+    /// Its identity.
+    pub identity: IdentityId,
+    /// The node to which packets for it go in a tunnel: none is needed to reach a node itself.
+    pub tunnel: Tunnel,
 }
 
 /// Why something that names a node says nothing of it.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
 
-use super::messages::Seat;
+use super::entry::Seat;
 use crate::{
     model::{IdentityId, IdentityScope, Labels},
     policy::ipcache::{IpcacheEntry, IpcacheSource},

@@ -10,11 +10,11 @@ use ipnet::IpNet;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::NodeEntry;
+use super::{NodeEntry, entry::Seat};
 use crate::{
     cluster::{kvstore::Update, origins::ClusterOrigin},
     host::{Lane, Message, Reply},
-    model::{Addresses, Feed, IdentityId, Labels, NodeKey, Tunnel},
+    model::{Addresses, Feed, IdentityId, Labels, NodeKey},
     ports::ObjectKey,
 };
 
@@ -45,15 +45,6 @@ pub enum RemoteNodesMsg {
 
 /// Prefixes with what is said of them; without it they go.
 pub(super) type NodePrefixes = BTreeMap<IpNet, Option<Seat>>;
-
-/// What is said of an address of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seat {
-    /// Its identity.
-    pub identity: IdentityId,
-    /// The node to which packets for it go in a tunnel: none is needed to reach a node itself.
-    pub tunnel: Tunnel,
-}
 
 /// Identities of nodes that policies do not know yet, with their labels.
 pub(super) type UnknownIdentities = BTreeMap<IdentityId, Arc<Labels>>;

@@ -1,20 +1,13 @@
 //! What the owner of the ways to other nodes hears of them.
 
-use std::collections::BTreeSet;
-
-use super::{NodeEntry, RemoteNodes, actor::RemoteNodesState};
+use super::{
+    NodeEntry, RemoteNodes,
+    actor::{RemoteNodesState, Unheard},
+};
 use crate::{
     model::NodeKey,
     node::routes::{Neighbour, RoutesMsg},
 };
-
-/// What it has not heard.
-#[derive(Debug, Default)]
-pub(super) struct Unheard {
-    nodes: BTreeSet<NodeKey>,
-    /// It heard that all nodes were named.
-    told_all: bool,
-}
 
 impl Unheard {
     /// Something new is known of a node.

@@ -8,10 +8,7 @@ use std::{
 
 use ipnet::IpNet;
 
-use super::{
-    NodeEntry,
-    messages::{NodePrefixes, Seat},
-};
+use super::{NodeEntry, entry::Seat, messages::NodePrefixes};
 use crate::model::{IdentityId, IdentityScope, NodeKey};
 
 /// Other nodes and their addresses: what the cluster says, and what the ipcache was told.

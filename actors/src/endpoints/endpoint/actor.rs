@@ -7,24 +7,24 @@ use ipnet::IpNet;
 use serde::Serialize;
 
 use super::{
-    EndpointMsg, EndpointPeers, EndpointSpec, EndpointState, Realised,
+    EndpointMsg, EndpointPeers, EndpointSpec, EndpointState, Log, Realised,
     answers::EndpointAnswer,
-    build::{PendingRequests, TargetPolicy, Trigger},
     datapath::Datapath,
-    identity::Naming,
-    journal::Journal,
     lost::InterfaceWatch,
     messages::BuiltReply,
+    naming::Naming,
     phase::EndpointPhase,
     realised::RealisedEndpoint,
     record::{Lasting, StoredEndpoint},
     reference::IdentityReference,
     results::Results,
+    target::TargetPolicy,
+    trigger::{PendingRequests, Trigger},
     view::EndpointView,
 };
 use crate::{
     endpoints::endpoint::{PatchError, RestoredEndpoint},
-    host::{Behaviour, Cx, Lent, Survives},
+    host::{Behaviour, Cx, Lent, Survives, Time},
     model::{EndpointId, IdentityId},
     policy::ipcache::IpcacheEntry,
 };
@@ -65,6 +65,16 @@ pub(super) struct PolicyHeard {
     pub(super) heard: u64,
     /// The first policies are waited for: it keeps that of the run before until then.
     pub(super) awaited: bool,
+}
+
+/// What an endpoint tells of itself.
+#[derive(Default)]
+pub(super) struct Journal {
+    /// When it last changed its state.
+    pub(super) since: Time,
+    pub(super) log: Log,
+    /// How it said last that it looks.
+    pub(super) shown: Option<Arc<EndpointView>>,
 }
 
 /// What an endpoint shows of itself.

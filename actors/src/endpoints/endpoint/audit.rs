@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Endpoint, EndpointState, Lost, build::Trigger, realised::RealisedEndpoint};
+use super::{Endpoint, EndpointState, Lost, realised::RealisedEndpoint, trigger::Trigger};
 use crate::{
     endpoints::endpoint::Level,
     host::{Cx, Time},

@@ -1,18 +1,9 @@
 //! A change of the policy that comes with what it came to, so that nobody need ask.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
-use super::{Endpoint, EndpointView, build::Trigger};
-use crate::policy::rules::{Changed, Subject};
-
-/// What a supervisor says to an endpoint whose policy changed.
-#[derive(Clone, Debug)]
-pub struct Brought {
-    /// Policies that are other ones now. One that finds none of its own asks.
-    pub policies: Arc<BTreeMap<Subject, Changed>>,
-    /// How the endpoint looked then. From then on it is shown as waiting to be built.
-    pub seen: Arc<EndpointView>,
-}
+use super::{Endpoint, trigger::Trigger};
+use crate::policy::rules::Changed;
 
 impl Endpoint {
     /// The policy that came with what triggered a build. None if it may be older than one that was

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{realised::RealisedEndpoint, successors::PendingInherit};
+use super::realised::RealisedEndpoint;
 use crate::{
-    host::Time,
+    host::{Reply, Time},
     model::{PolicyRows, drift::Drift},
+    policy::rules::{InheritResult, Successors},
 };
 
 /// The kernel's side of an endpoint.
@@ -28,4 +29,11 @@ pub(super) struct Datapath {
     pub(super) settling: bool,
     /// New prefixes that its policy of an earlier run is to know, once the kernel has answered.
     pub(super) legacy: Option<PendingInherit>,
+}
+
+/// Somebody asks for successors to be known.
+pub(super) struct PendingInherit {
+    pub(super) slot: u32,
+    pub(super) successors: Arc<Successors>,
+    pub(super) reply: Reply<InheritResult>,
 }

@@ -8,14 +8,16 @@ use super::{
     Endpoint, EndpointState,
     actor::answer_all,
     answers::EndpointAnswer,
-    build::{Build, Trigger},
     kind::numbered,
+    naming::{Identification, Progress},
+    phase::Build,
     reference::IdentityReference,
+    trigger::Trigger,
 };
 use crate::{
     endpoints::endpoint::{Level, PatchError},
     host::{AskError, Cx},
-    model::{EndpointKind, IdentityId, Labels, NamedPorts},
+    model::{EndpointKind, IdentityId, Labels},
     mutants::{Mutant, mutated},
     policy::{
         identity::IdentityMsg,
@@ -28,48 +30,6 @@ const IDENTITY_PATIENCE: Duration = Duration::from_secs(120);
 /// How long everyone's policy may take to learn a new identity. After that the endpoint goes on:
 /// one that never acknowledges must not hold up the rest.
 const LEARN_PATIENCE: Duration = Duration::from_secs(30);
-
-/// What goes with the identity of an endpoint, and what each life looks up anew.
-pub(super) struct Naming {
-    /// Its labels that do not count for its identity.
-    pub(super) info_labels: Arc<Labels>,
-    /// Its labels changed, or were never looked up: its identity is that of others.
-    pub(super) stale: bool,
-    /// Names of its ports as everyone's policy knows them.
-    pub(super) ports_known: Option<NamedPorts>,
-    /// The identity that goes with its labels, on its way.
-    pub(super) identification: Option<Identification>,
-}
-
-/// An identity on its way to an endpoint.
-pub(super) struct Identification {
-    /// What is to be built with it.
-    pub(super) trigger: Trigger,
-    /// How far it is.
-    progress: Progress,
-    /// The edition of the endpoint whose labels it is for.
-    edition: u64,
-}
-
-/// How far an identity is.
-enum Progress {
-    /// It is asked for.
-    Asked,
-    /// Everyone's policy is to know it.
-    Learning(IdentityReference),
-    /// It may be taken.
-    Known(IdentityReference),
-}
-
-impl Identification {
-    /// What it is at, for people.
-    pub(super) fn step(&self) -> &'static str {
-        match self.progress {
-            Progress::Asked => "identity",
-            Progress::Learning(_) | Progress::Known(_) => "learn",
-        }
-    }
-}
 
 impl Endpoint {
     /// Has the identity of its labels found, for a build that begins then.

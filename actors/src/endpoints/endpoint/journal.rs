@@ -2,21 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Endpoint, EndpointState, EndpointView, Log, LogEntry, results::BuildOutcome};
-use crate::{
-    endpoints::endpoint::EndpointNews,
-    host::{Cx, Time},
-};
-
-/// What an endpoint tells of itself.
-#[derive(Default)]
-pub(super) struct Journal {
-    /// When it last changed its state.
-    pub(super) since: Time,
-    pub(super) log: Log,
-    /// How it said last that it looks.
-    pub(super) shown: Option<Arc<EndpointView>>,
-}
+use super::{Endpoint, EndpointState, EndpointView, LogEntry, results::BuildOutcome};
+use crate::{endpoints::endpoint::EndpointNews, host::Cx};
 
 impl Endpoint {
     /// Moves to another state; an illegal move is refused and logged.

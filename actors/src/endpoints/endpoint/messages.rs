@@ -1,8 +1,8 @@
 //! Messages to an endpoint: their lanes, and which of them merge while they wait.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use super::{Brought, EndpointView};
+use super::EndpointView;
 use crate::{
     endpoints::{
         endpoint::{CreateError, Level, Patch, PatchError},
@@ -10,7 +10,7 @@ use crate::{
     },
     host::{Absorbed, Lane, Message, Reply, Time},
     mutants::{Mutant, mutated},
-    policy::rules::{InheritResult, Successors},
+    policy::rules::{Changed, InheritResult, Subject, Successors},
     ports::{KernelSnapshot, OwnedRows, Probe},
 };
 
@@ -142,4 +142,13 @@ impl Message for EndpointMsg {
             (_, incoming) => Absorbed::No(incoming),
         }
     }
+}
+
+/// What a supervisor says to an endpoint whose policy changed.
+#[derive(Clone, Debug)]
+pub struct Brought {
+    /// Policies that are other ones now. One that finds none of its own asks.
+    pub policies: Arc<BTreeMap<Subject, Changed>>,
+    /// How the endpoint looked then. From then on it is shown as waiting to be built.
+    pub seen: Arc<EndpointView>,
 }

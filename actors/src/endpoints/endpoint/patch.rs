@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Endpoint, EndpointSpec, build::Trigger, messages::BuiltReply};
+use super::{Endpoint, EndpointSpec, messages::BuiltReply, trigger::Trigger};
 use crate::{
     endpoints::{
         endpoint::{Level, Patch, PatchError},

@@ -13,8 +13,13 @@
 use std::mem;
 
 use super::{
-    build::{self, Build},
-    teardown::{self, Teardown},
+    CreateError, messages::Creator, plan::EndpointPlan, target::TargetPolicy, trigger::Trigger,
+};
+use crate::{
+    endpoints::build_queue::Permit,
+    host::{Reply, Time},
+    policy::rules::Changed,
+    ports::KernelOp,
 };
 
 /// What an endpoint is at.
@@ -24,10 +29,10 @@ pub(super) enum EndpointPhase {
     #[default]
     Idle,
     /// A build waits for an answer.
-    Building(Build, build::BuildWait),
+    Building(Build, BuildWait),
     /// Its teardown waits for an answer. In a crash whoever waits for the build of which that is
     /// hears of it first.
-    TearingDown(teardown::TeardownWait, Teardown),
+    TearingDown(TeardownWait, Teardown),
     /// Nothing is left of it.
     Gone,
 }
@@ -52,9 +57,7 @@ impl EndpointPhase {
     pub(super) fn step(&self) -> Option<&'static str> {
         match self {
             Self::Building(build, _)
-            | Self::TearingDown(teardown::TeardownWait::StateFile { build, .. }, _) => {
-                Some(build.step)
-            }
+            | Self::TearingDown(TeardownWait::StateFile { build, .. }, _) => Some(build.step),
             _ => None,
         }
     }
@@ -63,7 +66,7 @@ impl EndpointPhase {
     /// None if no build does: the answer is late.
     pub(super) fn take_build<T>(
         &mut self,
-        pick: impl FnOnce(build::BuildWait) -> Result<T, build::BuildWait>,
+        pick: impl FnOnce(BuildWait) -> Result<T, BuildWait>,
     ) -> Option<(Build, T)> {
         match mem::take(self) {
             Self::Building(build, awaited) => match pick(awaited) {
@@ -83,7 +86,7 @@ impl EndpointPhase {
     /// The same for a teardown.
     pub(super) fn take_teardown<T>(
         &mut self,
-        pick: impl FnOnce(teardown::TeardownWait) -> Result<T, teardown::TeardownWait>,
+        pick: impl FnOnce(TeardownWait) -> Result<T, TeardownWait>,
     ) -> Option<(Teardown, T)> {
         match mem::take(self) {
             Self::TearingDown(awaited, down) => match pick(awaited) {
@@ -99,4 +102,79 @@ impl EndpointPhase {
             }
         }
     }
+}
+
+/// A build under way. What it has come to stands in its stage, or in what it waits for.
+pub(super) struct Build {
+    pub(super) trigger: Trigger,
+    /// When it began.
+    pub(super) since: Time,
+    /// What it waits for, or waited for last, for people.
+    pub(super) step: &'static str,
+}
+
+/// What a build waits for.
+pub(super) enum BuildWait {
+    /// The state file is written, as of that edition of the endpoint.
+    StateFile { edition: u64, brought: Option<Changed> },
+    /// The policy.
+    Policy,
+    /// A permit.
+    Permit(TargetPolicy),
+    /// What the kernel holds, all of it.
+    Snapshot(TargetPolicy, Permit),
+    /// The policy map that is in use.
+    PolicyMap(TargetPolicy, Permit),
+    /// What is built aside.
+    Aside(TargetPolicy, Permit, EndpointPlan),
+    /// The flip.
+    Flip(TargetPolicy, EndpointPlan),
+    /// The rows of the ipcache.
+    Ipcache(TargetPolicy),
+}
+
+impl BuildWait {
+    /// Its name for people.
+    pub(super) fn step(&self) -> &'static str {
+        match self {
+            Self::StateFile { .. } => "state file",
+            Self::Policy => "policy",
+            Self::Permit(_) => "permit",
+            Self::Snapshot(..) => "read the kernel",
+            Self::PolicyMap(..) => "read the policy map",
+            Self::Aside(..) => "build aside",
+            Self::Flip(..) => "flip",
+            Self::Ipcache(_) => "ipcache",
+        }
+    }
+}
+
+/// An endpoint on its way out.
+pub(super) struct Teardown {
+    pub(super) replies: Vec<Reply<u32>>,
+    /// Who desired it made, and why it was not.
+    pub(super) creator: Option<(Creator, CreateError)>,
+    /// Steps that failed.
+    pub(super) failed: Vec<KernelOp>,
+    /// Whether its state directory is still there.
+    pub(super) on_disk: bool,
+    /// Links may have been made behind the step that removes them.
+    pub(super) linked_late: bool,
+    pub(super) rounds: u32,
+}
+
+/// What a teardown waits for.
+pub(super) enum TeardownWait {
+    /// The state file that a build has written, as of that edition.
+    StateFile { build: Build, edition: u64 },
+    /// These steps in the kernel.
+    Kernel(Vec<KernelOp>),
+    /// The ipcache.
+    Ipcache,
+    /// The disk.
+    Directory,
+    /// The time of the next round.
+    NextRound,
+    /// Links that are still being made.
+    Links,
 }

@@ -2,7 +2,11 @@
 
 use std::{mem, sync::Arc, time::Duration};
 
-use super::{Endpoint, answers::EndpointAnswer, build, phase::EndpointPhase, teardown};
+use super::{
+    Endpoint,
+    answers::EndpointAnswer,
+    phase::{BuildWait, EndpointPhase, TeardownWait},
+};
 use crate::{
     host::{AskError, Cx},
     model::Labels,
@@ -33,14 +37,11 @@ impl Endpoint {
         answer: Result<Result<(), DiskError>, AskError>,
     ) {
         match mem::take(&mut self.phase) {
-            EndpointPhase::Building(build, build::BuildWait::StateFile { edition, brought }) => {
+            EndpointPhase::Building(build, BuildWait::StateFile { edition, brought }) => {
                 let error = self.note_saved(edition, answer);
                 self.build_saved(cx, build, brought, error.as_deref());
             }
-            EndpointPhase::TearingDown(
-                teardown::TeardownWait::StateFile { build, edition },
-                down,
-            ) => {
+            EndpointPhase::TearingDown(TeardownWait::StateFile { build, edition }, down) => {
                 self.note_saved(edition, answer);
                 self.tear_down_saved(cx, down, build);
             }

@@ -3,20 +3,16 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{Endpoint, EndpointState, answers::EndpointAnswer, build::KERNEL_PATIENCE};
+use super::{
+    Endpoint, EndpointState, answers::EndpointAnswer, build::KERNEL_PATIENCE,
+    datapath::PendingInherit,
+};
 use crate::{
     host::{AskError, Cx, Reply},
     model::{IdentityId, PolicyRows},
     policy::rules::{InheritResult, Successors, fit},
     ports::{KernelDone, KernelJob, KernelOp, KernelOutcome},
 };
-
-/// Somebody asks for successors to be known.
-pub(super) struct PendingInherit {
-    slot: u32,
-    successors: Arc<Successors>,
-    reply: Reply<InheritResult>,
-}
 
 /// The rows of a policy with which packets of successors meet the verdicts of those whose successors they
 /// are. Rows that an successor had long ago mean nothing any more.

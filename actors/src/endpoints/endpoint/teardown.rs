@@ -30,9 +30,8 @@ use super::{
     Endpoint, EndpointState,
     actor::answer_all,
     answers::EndpointAnswer,
-    build::{self, Build, KERNEL_PATIENCE, RETRY_BASE, RETRY_MAX},
-    messages::Creator,
-    phase::EndpointPhase,
+    build::{KERNEL_PATIENCE, RETRY_BASE, RETRY_MAX},
+    phase::{Build, BuildWait, EndpointPhase, Teardown, TeardownWait},
     plan::teardown,
 };
 use crate::{
@@ -50,20 +49,6 @@ use crate::{
 /// How long the ipcache may take; it retries behind its answer.
 const UNMAP_PATIENCE: Duration = Duration::from_secs(30);
 
-/// An endpoint on its way out.
-pub(super) struct Teardown {
-    replies: Vec<Reply<u32>>,
-    /// Who desired it made, and why it was not.
-    creator: Option<(Creator, CreateError)>,
-    /// Steps that failed.
-    failed: Vec<KernelOp>,
-    /// Whether its state directory is still there.
-    on_disk: bool,
-    /// Links may have been made behind the step that removes them.
-    linked_late: bool,
-    rounds: u32,
-}
-
 /// What comes next in a teardown.
 enum TeardownStage {
     /// These steps are to be done in the kernel.
@@ -75,22 +60,6 @@ enum TeardownStage {
     /// Each was tried once.
     RoundOver,
     /// All is gone but links that come late.
-    Links,
-}
-
-/// What a teardown waits for.
-pub(super) enum TeardownWait {
-    /// The state file that a build has written, as of that edition.
-    StateFile { build: Build, edition: u64 },
-    /// These steps in the kernel.
-    Kernel(Vec<KernelOp>),
-    /// The ipcache.
-    Ipcache,
-    /// The disk.
-    Directory,
-    /// The time of the next round.
-    NextRound,
-    /// Links that are still being made.
     Links,
 }
 
@@ -183,7 +152,7 @@ impl Endpoint {
         // What the disk is at is waited for, so that nothing overtakes it; the kernel's jobs are done
         // in order.
         match mem::take(&mut self.phase) {
-            EndpointPhase::Building(build, build::BuildWait::StateFile { edition, .. }) => {
+            EndpointPhase::Building(build, BuildWait::StateFile { edition, .. }) => {
                 self.phase =
                     EndpointPhase::TearingDown(TeardownWait::StateFile { build, edition }, down);
             }

@@ -1,38 +1,26 @@
 //! The supervisor's actor: it owns the list of children and hands each message to who handles it.
 //! Creation, restore, probes and policy changes have files of their own beside it.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    rc::Rc,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde::Serialize;
 
 use super::{
-    Announcer, DeleteError, EndpointReference, EndpointsMsg, NotFound,
+    DeleteError, EndpointReference, EndpointsMsg, NotFound,
     answers::EndpointsAnswer,
-    barrier::Barriers,
     child::SupervisedEndpoint,
-    create::Creating,
     host::{unchangeable, undeletable},
-    numbers::EndpointNumbers,
-    probe::Verifying,
-    regenerations::Regenerations,
-    restored::Restoring,
-    successors::Inheriting,
+    state::{Endpoints, EndpointsState},
 };
 use crate::{
     endpoints::{
         endpoint::{
-            CreateError, EndpointMsg, EndpointNews, EndpointPeers, EndpointSpec, EndpointView,
-            Level, Patch, PatchError,
+            CreateError, EndpointMsg, EndpointNews, EndpointSpec, EndpointView, Level, Patch,
+            PatchError,
         },
-        supervisor::KernelLook,
-        workloads::{PodFacts, WorkloadsMsg, WorkloadsNews},
+        workloads::{PodFacts, WorkloadsNews},
     },
-    host::{AskError, Behaviour, Cx, Full, Lent, Outlet, Ref, Reply, Survives, Time, TimerId},
+    host::{AskError, Behaviour, Cx, Full, Reply},
     model::{EndpointId, Labels},
     mutants::{Mutant, mutated},
     policy::rules::{PolicyMsg, PolicyNews},
@@ -42,65 +30,6 @@ use crate::{
 const HELD_MAX: usize = 256;
 /// How long an endpoint may take to go: what its build is at is waited for.
 const DELETE_PATIENCE: Duration = Duration::from_secs(120);
-
-/// How often the supervisor looks around, and how much an endpoint may queue.
-#[derive(Clone, Copy, Debug)]
-pub struct Schedule {
-    /// Time between two comparisons of the kernel with what was written.
-    pub sweep: Duration,
-    /// Time between two looks for endpoints whose interface vanished; the second look removes.
-    pub collect: Duration,
-    /// Capacity of an endpoint's mailbox, messages.
-    pub queue: usize,
-}
-
-/// Who lives under which number: what outlives a crash of the supervisor, as the endpoints do.
-#[derive(Default)]
-pub(super) struct EndpointsState {
-    pub(super) numbers: EndpointNumbers,
-    pub(super) children: BTreeMap<EndpointId, SupervisedEndpoint>,
-    pub(super) restoring: Restoring,
-    pub(super) creating: BTreeMap<u64, Creating>,
-    pub(super) creations: u64,
-    pub(super) barriers: Barriers,
-    /// The newest revision of the policy of which all were told whom it concerns.
-    pub(super) revision: u64,
-    pub(super) regenerations: Regenerations,
-    /// Nothing is left of earlier runs that nobody claims.
-    pub(super) cleaned: bool,
-    /// Whether there is to be a host endpoint.
-    pub(super) host: bool,
-    /// How this node is labelled, as far as that is known; `None` in it if nobody says it.
-    pub(super) node_labels: Option<Option<Labels>>,
-    /// Who tells the cluster of endpoints.
-    announcers: Vec<Announcer>,
-}
-
-/// The supervisor of all endpoints.
-pub struct Endpoints {
-    pub(super) peers: Rc<EndpointPeers>,
-    pub(super) workloads: Ref<WorkloadsMsg>,
-    pub(super) schedule: Schedule,
-    /// Outlives a crash.
-    pub(super) family: Lent<EndpointsState>,
-    /// What came before restored endpoints were known.
-    pub(super) held: Vec<EndpointsMsg>,
-    /// Whose policies of an earlier run are to know new prefixes.
-    pub(super) inheriting: Option<Inheriting>,
-    /// Endpoints whose interface was not there at the last look.
-    pub(super) vanished: BTreeSet<EndpointId>,
-    pub(super) collected: Time,
-    /// When it is looked next for those who do not answer.
-    pub(super) overdue: Option<TimerId>,
-    pub(super) sweeping: bool,
-    pub(super) verifying: Verifying,
-    /// When the kernel was last asked what it shows.
-    pub(super) looked: Time,
-    /// How the endpoints were then, and which numbers were taken.
-    pub(super) seen: Vec<Arc<EndpointView>>,
-    pub(super) taken: BTreeSet<EndpointId>,
-    pub(super) auditor: Outlet<KernelLook>,
-}
 
 /// What the supervisor shows of itself.
 #[derive(Debug, Serialize)]
@@ -112,34 +41,6 @@ pub struct EndpointsStatus {
 }
 
 impl Endpoints {
-    /// Makes each life of the supervisor. `peers` lacks only its own address, which is there by
-    /// the time its first message is.
-    pub fn factory(
-        peers: impl Fn() -> EndpointPeers + 'static,
-        workloads: Ref<WorkloadsMsg>,
-        auditor: Outlet<KernelLook>,
-        schedule: Schedule,
-    ) -> impl FnMut() -> Self + 'static {
-        let family = Survives::<EndpointsState>::default();
-        move || Self {
-            peers: Rc::new(peers()),
-            workloads: workloads.clone(),
-            schedule,
-            family: family.lend(),
-            held: Vec::new(),
-            inheriting: None,
-            vanished: BTreeSet::new(),
-            collected: Time::default(),
-            overdue: None,
-            sweeping: false,
-            verifying: Verifying::default(),
-            looked: Time::default(),
-            seen: Vec::new(),
-            taken: BTreeSet::new(),
-            auditor: auditor.clone(),
-        }
-    }
-
     pub(super) fn find(&self, target: &EndpointReference) -> Option<&SupervisedEndpoint> {
         match target {
             EndpointReference::Id(id) => self.family.children.get(id),

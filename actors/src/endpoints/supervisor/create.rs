@@ -1,16 +1,13 @@
 //! How an endpoint comes to be: checked, labelled, its addresses claimed, spawned.
 
-use std::{
-    collections::{BTreeSet, VecDeque},
-    net::IpAddr,
-    rc::Rc,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, rc::Rc, sync::Arc, time::Duration};
 
 use super::{
-    EndpointReference, Endpoints, answers::EndpointsAnswer, check::inspect,
+    EndpointReference, Endpoints,
+    answers::EndpointsAnswer,
+    check::inspect,
     child::SupervisedEndpoint,
+    state::{CreateReply, Creating},
 };
 use crate::{
     endpoints::{
@@ -18,32 +15,13 @@ use crate::{
         ipam::{IpamError, IpamMsg},
         workloads::{PodFacts, WorkloadsMsg},
     },
-    host::{AskError, Cx, Reply},
-    model::{EndpointId, Labels},
+    host::{AskError, Cx},
+    model::EndpointId,
     ports::{KernelDone, KernelJob, KernelOp},
 };
 
 /// How long another supervisor may take.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-type CreateReply = Reply<Result<Arc<EndpointView>, CreateError>>;
-
-/// An endpoint that is about to be.
-pub(super) struct Creating {
-    pub(super) id: EndpointId,
-    pub(super) spec: EndpointSpec,
-    sync: bool,
-    reply: CreateReply,
-    /// Labels that the caller said.
-    own_labels: Labels,
-    /// What the cluster says of its pod is known.
-    described: bool,
-    unclaimed: VecDeque<IpAddr>,
-    /// Addresses that it claimed, also one of which the answer was lost with a crash.
-    claimed: BTreeSet<IpAddr>,
-    /// How often the supervisor crashed meanwhile.
-    crashes: u32,
-}
 
 /// How many crashes of the supervisor a creation survives: it may be their cause.
 const CRASHES_MAX: u32 = 2;

@@ -1,7 +1,7 @@
 //! The node's host endpoint: made by this supervisor if it is desired and did not come back, labelled
 //! as the node is, and nobody else's to change or delete.
 
-use super::{DeleteError, Endpoints, actor::EndpointsState, child::SupervisedEndpoint};
+use super::{DeleteError, Endpoints, child::SupervisedEndpoint, state::EndpointsState};
 use crate::{
     endpoints::{
         endpoint::{EndpointSpec, Patch, PatchError},

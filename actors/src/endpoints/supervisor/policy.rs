@@ -8,10 +8,10 @@ use std::{
 
 use super::{
     Endpoints,
-    actor::EndpointsState,
     answers::EndpointsAnswer,
     barrier::{Goal, Waiter},
     child::{OVERDUE, SupervisedEndpoint},
+    state::EndpointsState,
 };
 use crate::{
     host::{Cx, Reply},

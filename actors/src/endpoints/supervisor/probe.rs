@@ -23,13 +23,6 @@ impl Drop for Asked {
     }
 }
 
-/// Looks at all endpoints: one is under way at most, and the next one is for who asked meanwhile.
-#[derive(Default)]
-pub(super) struct Verifying {
-    under_way: bool,
-    next: Vec<Reply<()>>,
-}
-
 impl Endpoints {
     /// Something changed at interfaces: whose endpoints it may concern are looked at.
     pub(super) fn disturbed(&mut self, cx: &mut Cx<'_, Self>, notices: &Notices) {

@@ -1,12 +1,12 @@
 //! How restored endpoints come back: all are spawned first, then each is told to regenerate.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    rc::Rc,
-    sync::Arc,
-};
+use std::{collections::BTreeSet, rc::Rc, sync::Arc};
 
-use super::{Endpoints, EndpointsMsg, actor::EndpointsState, child::SupervisedEndpoint};
+use super::{
+    Endpoints, EndpointsMsg,
+    child::SupervisedEndpoint,
+    state::{EndpointsState, Outcomes},
+};
 use crate::{
     endpoints::{
         endpoint::{Endpoint, EndpointState, EndpointView, RestoredEndpoint},
@@ -15,53 +15,6 @@ use crate::{
     host::{Cx, Reply},
     model::EndpointId,
 };
-
-/// How each restored endpoint fared.
-type Outcomes = BTreeMap<EndpointId, Result<(), Arc<str>>>;
-
-/// Restored endpoints on their way back.
-#[derive(Default)]
-pub(super) struct Restoring {
-    /// Every restored endpoint is spawned: new ones may be made, and any may be deleted.
-    pub(super) known: bool,
-    pending: BTreeSet<EndpointId>,
-    outcomes: Outcomes,
-    reply: Option<Reply<Outcomes>>,
-}
-
-impl Restoring {
-    /// An endpoint changed: a restored one has settled once a build of it has ended.
-    pub(super) fn seen(&mut self, view: &EndpointView) {
-        if view.state == EndpointState::Ready && self.pending.remove(&view.id) {
-            let outcome = match (&view.last_error, view.failing) {
-                (Some(error), true) => Err(Arc::clone(error)),
-                _ => Ok(()),
-            };
-            self.outcomes.insert(view.id, outcome);
-            self.answer();
-        }
-    }
-
-    /// Restored endpoints that have not settled.
-    pub(super) fn pending(&self) -> &BTreeSet<EndpointId> {
-        &self.pending
-    }
-
-    pub(super) fn gone(&mut self, id: EndpointId) {
-        if self.pending.remove(&id) {
-            self.outcomes.insert(id, Err(Arc::from("deleted while it was restored")));
-            self.answer();
-        }
-    }
-
-    fn answer(&mut self) {
-        if self.pending.is_empty()
-            && let Some(reply) = self.reply.take()
-        {
-            reply.send(std::mem::take(&mut self.outcomes));
-        }
-    }
-}
 
 impl Endpoints {
     pub(super) fn restore(

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Endpoints, answers::EndpointsAnswer, child::SupervisedEndpoint};
+use super::{Endpoints, answers::EndpointsAnswer, child::SupervisedEndpoint, state::Inheriting};
 use crate::{
     endpoints::endpoint::EndpointMsg,
     host::{AskError, Cx, Reply},
@@ -13,13 +13,6 @@ use crate::{
 
 /// How long an endpoint's policy may take. After that it counts as refused.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Somebody who waits until policies of an earlier run know prefixes.
-pub(super) struct Inheriting {
-    left: usize,
-    outcome: InheritResult,
-    reply: Reply<InheritResult>,
-}
 
 impl Endpoints {
     pub(super) fn inherit(

@@ -5,33 +5,12 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::ports::ports;
+use super::{error::ObjectError, ports::ports};
 use crate::model::NamedPorts;
 
 /// Longest key and value of a label that Kubernetes allows, in bytes.
 const KEY_BYTES_MAX: usize = 317;
 const VALUE_BYTES_MAX: usize = 63;
-
-/// Why a pod or namespace cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ObjectError {
-    /// It has no name.
-    #[error("a {kind} has no metadata.name: give it one")]
-    NoName {
-        /// Its kind.
-        kind: String,
-    },
-    /// One of its fields is not what it should be.
-    #[error("{object}: {field} is not {desired}: correct it")]
-    Field {
-        /// Kind and name.
-        object: String,
-        /// The field.
-        field: String,
-        /// What it should be.
-        desired: &'static str,
-    },
-}
 
 /// Namespace and name of a pod.
 pub(super) type PodName = (String, String);

@@ -4,19 +4,14 @@
 use std::{ops::Range, sync::atomic::AtomicU64};
 
 use super::{
-    names::NAMES,
-    pending::PLACE_WORDS,
+    layout::{FRONT_WORDS, NAMES, PLACE_WORDS},
     segment::{SEGMENT_WORDS_MIN, SEGMENTS},
     words::{Words, commit, put},
 };
 use crate::host::Time;
 
-/// Words before the first segment: what is written here, then names.
-pub(super) const FRONT_WORDS: usize = 2048;
 /// Where the number of the record that was begun last stands.
 pub(super) const BEGUN: usize = 24;
-/// Where the number of bytes of names stands.
-pub(super) const NAMES_USED: usize = 25;
 /// Where the moment stands at which that life ended as it should, in nanoseconds since 1970; 0 before, and
 /// for ever if it was killed.
 pub(super) const ENDED: usize = 26;

@@ -2,18 +2,14 @@
 
 use std::{
     collections::BTreeMap,
-    ops::Range,
     sync::{Arc, atomic::AtomicU64},
 };
 
 use super::{
-    front::{FRONT_WORDS, NAMES_USED},
-    unfinished::UNFINISHED,
+    layout::{NAMES, NAMES_USED},
     words::{Words, commit, put},
 };
 
-/// Words in which names are kept.
-pub(super) const NAMES: Range<usize> = UNFINISHED.end..FRONT_WORDS;
 /// Stands for a name for which there was no room.
 pub(super) const UNKNOWN: &str = "?";
 

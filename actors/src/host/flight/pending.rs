@@ -10,14 +10,12 @@ use super::{
     encode::RecordKind,
     fields::Content,
     front::{Birth, Geometry},
+    layout::PLACE_WORDS,
     names::RingNames,
     segment::{Base, RecordHeader},
     words::{Words, put},
 };
 use crate::host::WaitId;
-
-/// Words of a place: a line of the processor's cache.
-pub(super) const PLACE_WORDS: usize = 8;
 
 /// The places, and who stands there.
 pub(super) struct Pending {

@@ -1,25 +1,20 @@
 //! The message that is being handled, in a place of its own at the front: its record is written
 //! when its handler returned, and a kill may come before.
 
-use std::{
-    ops::Range,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering, fence},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering, fence},
 };
 
 use serde::{Deserialize, Serialize};
 
 use super::{
+    layout::UNFINISHED,
     message::MessageFields,
     names::RingNames,
     words::{Words, put},
 };
 use crate::host::{CellId, EnvelopeId, Header, Outcome, RootId, Time};
-
-/// Words of that place; the first is the message's number, 0 if none is being handled.
-pub(super) const UNFINISHED: Range<usize> = 32..40;
 
 /// A message whose handler had not returned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

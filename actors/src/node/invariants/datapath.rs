@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use ipnet::IpNet;
 
-use super::{EndpointFacts, Invariant, Snapshot, Violation, verdict};
+use super::{
+    EndpointFacts, Snapshot,
+    invariant::{Invariant, Violation, verdict},
+};
 use crate::{
     model::EndpointId,
     ports::{Attachment, HookState, lxc_flags},

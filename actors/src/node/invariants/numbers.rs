@@ -5,7 +5,10 @@ use std::{
     fmt::{Debug, Display},
 };
 
-use super::{Invariant, Snapshot, Violation, verdict};
+use super::{
+    Snapshot,
+    invariant::{Invariant, Violation, verdict},
+};
 
 pub(super) const ENDPOINT_IDS: Invariant =
     Invariant { name: "endpoint-ids-are-unique", check: endpoint_ids };

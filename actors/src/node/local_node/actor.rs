@@ -28,11 +28,13 @@ use super::{
     NodeMsg, NodeSettings, NodeStatus,
     answers::{NodeAnswer, ReportedHostAddresses},
     desired::steps,
-    sweep::NodeSweep,
 };
 use crate::{
     host::{AskError, Behaviour, Cx, Lent, Pauses, Ref, Reply, Retry, Survives},
-    model::{NodeFacts, drift::DriftWatch},
+    model::{
+        NodeFacts,
+        drift::{DriftByMap, DriftReply, DriftWatch},
+    },
     node::{devices::DevicesMsg, routes::RoutesMsg},
     policy::ipcache::{IpcacheEntry, IpcacheMsg, IpcacheSource},
     ports::{
@@ -97,6 +99,27 @@ pub(super) struct LocalNodeState {
     mapped: BTreeMap<IpNet, Option<IpcacheEntry>>,
     /// Steps that the kernel is doing.
     pub(super) under_way: Vec<KernelOp>,
+}
+
+/// Of which row a step is.
+const fn address_of(op: &KernelOp) -> Option<IpAddr> {
+    match op {
+        KernelOp::PutLxc { address, .. } | KernelOp::DeleteLxc { address, .. } => Some(*address),
+        _ => None,
+    }
+}
+
+/// A sweep under way.
+#[derive(Default)]
+pub(super) struct NodeSweep {
+    /// The host's rows of `cilium_lxc`; pods' are compared by their endpoints.
+    pub(super) rows: BTreeMap<IpAddr, LxcRow>,
+    /// Keys that are no addresses.
+    pub(super) strange: Vec<Box<[u8]>>,
+    /// Rows were written meanwhile: what was read may be older.
+    pub(super) spoilt: bool,
+    pub(super) found: DriftByMap,
+    pub(super) subscribers: Vec<DriftReply>,
 }
 
 impl Node {
@@ -308,14 +331,6 @@ impl Node {
             facts: self.state.facts.clone(),
             last_error: self.last_error.clone(),
         }
-    }
-}
-
-/// Of which row a step is.
-const fn address_of(op: &KernelOp) -> Option<IpAddr> {
-    match op {
-        KernelOp::PutLxc { address, .. } | KernelOp::DeleteLxc { address, .. } => Some(*address),
-        _ => None,
     }
 }
 

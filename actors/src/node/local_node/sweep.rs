@@ -3,26 +3,16 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
-use super::{actor::Node, answers::NodeAnswer};
+use super::{
+    actor::{Node, NodeSweep},
+    answers::NodeAnswer,
+};
 use crate::{
     host::{AskError, Cx},
     model::drift::{DriftByMap, DriftKind, DriftReply, PAGE_PATIENCE},
     mutants::{Mutant, mutated},
     ports::{KernelDone, KernelJob, KernelOp, LxcRow, PageRows, RowMap, RowPage, RowPlace},
 };
-
-/// A sweep under way.
-#[derive(Default)]
-pub(super) struct NodeSweep {
-    /// The host's rows of `cilium_lxc`; pods' are compared by their endpoints.
-    rows: BTreeMap<IpAddr, LxcRow>,
-    /// Keys that are no addresses.
-    strange: Vec<Box<[u8]>>,
-    /// Rows were written meanwhile: what was read may be older.
-    spoilt: bool,
-    found: DriftByMap,
-    subscribers: Vec<DriftReply>,
-}
 
 impl NodeSweep {
     /// Rows are written.

@@ -1,15 +1,15 @@
 //! The actor that brings the kernel's ipcache to the desired state, and tries again after failures.
 //! The table computes what is to be written; `sweep` looks for drift.
 
-use std::{rc::Rc, time::Duration};
+use std::{collections::BTreeMap, rc::Rc, time::Duration};
 
-use serde::Serialize;
+use ipnet::IpNet;
 
-use super::{IpcacheMsg, answers::IpcacheAnswer, sweep::IpcacheSweep, table::IpcacheTable};
+use super::{IpcacheMsg, answers::IpcacheAnswer, messages::IpcacheView, table::IpcacheTable};
 use crate::{
     host::{AskError, Behaviour, Cx, Lent, Pauses, Reply, Survives},
-    model::drift::{DriftReply, DriftWatch},
-    ports::{Kernel, KernelDone, KernelError, Refusal},
+    model::drift::{DriftByMap, DriftReply, DriftWatch},
+    ports::{IpcacheRow, Kernel, KernelDone, KernelError, Refusal},
 };
 
 /// How long the kernel may take for a batch.
@@ -41,17 +41,15 @@ struct RowsRequester {
     reply: Reply<Result<(), KernelError>>,
 }
 
-/// What the ipcache shows of itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct IpcacheView {
-    /// Rows that the kernel has.
-    pub rows: usize,
-    /// Rows still to be written or removed.
-    pub open: usize,
-    /// Writes that failed in a row.
-    pub failures: u32,
-    /// Why the last one did.
-    pub last_error: Option<String>,
+/// A sweep under way.
+#[derive(Default)]
+pub(super) struct IpcacheSweep {
+    pub(super) found: DriftByMap,
+    /// Rows at prefixes that nobody named.
+    pub(super) strangers: BTreeMap<IpNet, IpcacheRow>,
+    /// Keys that are no prefixes.
+    pub(super) strange: Vec<Box<[u8]>>,
+    pub(super) subscribers: Vec<DriftReply>,
 }
 
 impl Ipcache {

@@ -5,7 +5,6 @@ use std::{collections::BTreeMap, fmt};
 use ipnet::IpNet;
 use serde::Serialize;
 
-use super::IpcacheView;
 use crate::{
     host::{Lane, Message, Reply},
     model::{EndpointId, IdentityId, Tunnel, drift::DriftReply},
@@ -119,4 +118,17 @@ impl Message for IpcacheMsg {
     fn lane(&self) -> Lane {
         Lane::Request
     }
+}
+
+/// What the ipcache shows of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct IpcacheView {
+    /// Rows that the kernel has.
+    pub rows: usize,
+    /// Rows still to be written or removed.
+    pub open: usize,
+    /// Writes that failed in a row.
+    pub failures: u32,
+    /// Why the last one did.
+    pub last_error: Option<String>,
 }

@@ -6,24 +6,17 @@ use std::collections::BTreeMap;
 
 use ipnet::IpNet;
 
-use super::{actor::Ipcache, answers::IpcacheAnswer, table::IpcacheTable};
+use super::{
+    actor::{Ipcache, IpcacheSweep},
+    answers::IpcacheAnswer,
+    table::IpcacheTable,
+};
 use crate::{
     host::{AskError, Cx, Reply},
     model::drift::{DriftByMap, DriftKind, DriftReply, PAGE_PATIENCE},
     mutants::{Mutant, mutated},
     ports::{IpcacheRow, KernelDone, KernelJob, KernelOp, PageRows, RowMap, RowPage, RowPlace},
 };
-
-/// A sweep under way.
-#[derive(Default)]
-pub(super) struct IpcacheSweep {
-    found: DriftByMap,
-    /// Rows at prefixes that nobody named.
-    strangers: BTreeMap<IpNet, IpcacheRow>,
-    /// Keys that are no prefixes.
-    strange: Vec<Box<[u8]>>,
-    subscribers: Vec<DriftReply>,
-}
 
 impl Ipcache {
     /// Begins a sweep. Who asks amid one wants another one.

@@ -3,22 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{Policies, Repository, Touched, actor::ENFORCE_PATIENCE, answers::PolicyAnswer};
+use super::{Policies, Touched, actor::ENFORCE_PATIENCE, answers::PolicyAnswer};
 use crate::{
     host::{AskError, Cx},
     policy::rules::{AwaitedEndpoints, PolicyNews, Reached},
 };
-
-/// A change of the rules that some endpoints may not enforce yet.
-#[derive(Clone, Debug)]
-pub(super) struct Behind {
-    /// The revision that they are to come to.
-    pub(super) revision: u64,
-    /// The rules before, if the change was one of the rules and these were this life's.
-    pub(super) rules: Option<Repository>,
-    /// Whether all do but those that do not answer.
-    pub(super) by_most: bool,
-}
 
 impl Policies {
     /// Waits until endpoints enforce what they are told here, or were told before.

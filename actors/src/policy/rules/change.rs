@@ -43,13 +43,10 @@ use std::{
 
 use ipnet::IpNet;
 
-use super::{
-    ApplyReport, Policies, Repository, Touched, actor::policies_of, answers::PolicyAnswer,
-};
+use super::{ApplyReport, Repository};
 use crate::{
-    host::{AskError, Cx, Reply},
-    model::{IdentityId, Manifest},
-    policy::rules::AwaitedEndpoints,
+    host::{AskError, Reply},
+    model::IdentityId,
 };
 
 /// After that long a change that could not be finished is taken up again.
@@ -209,120 +206,6 @@ impl PrefixChange {
             }
             ChangeRound::Premap(prefixes) => NextChangeRound::Enter(ChangeRound::Enforce(prefixes)),
             round => NextChangeRound::Stay(round),
-        }
-    }
-}
-
-impl Policies {
-    pub(super) fn manifests(&mut self, cx: &mut Cx<'_, Self>, manifests: Vec<Manifest>) {
-        self.known.changes.push_back(manifests);
-        if self.known.change.is_none() {
-            self.next_change(cx);
-        }
-    }
-
-    fn next_change(&mut self, cx: &mut Cx<'_, Self>) {
-        let Some(manifests) = self.known.changes.pop_front() else { return self.answer_idle() };
-        let mut all = ApplyReport::default();
-        // The old rules are in force until every prefix of the new ones has its number.
-        let mut rules = self.known.repository.clone();
-        let cluster = rules.settings().cluster_name();
-        let mut served = BTreeSet::new();
-        for Manifest { source, objects } in &manifests {
-            served.extend(self.known.services.apply(source, objects, cluster));
-        }
-        for manifest in manifests {
-            let documents = manifest.objects.map(policies_of);
-            let report = rules.apply(&manifest.source, &documents, &self.known.services);
-            for error in &report.rejected {
-                tracing::error!(file = %manifest.source, %error, "policy refused");
-            }
-            for part in &report.unsupported {
-                tracing::warn!(file = %manifest.source, %part, "policy is not wholly supported");
-            }
-            all.join(report);
-        }
-        all.join(rules.resolve_services(&self.known.services, &served));
-        if all.changed || !self.known.ready {
-            let rules = Some((rules, all));
-            self.known.change = Some(PrefixChange { rules, ..PrefixChange::default() });
-            self.begin(cx);
-        } else {
-            // The same rules; what was refused, and why, may be other words.
-            self.known.repository = rules;
-            self.next_change(cx);
-        }
-    }
-
-    /// Goes on behind a crash: the answer that a change waited for died with the run before, and so
-    /// did the timer for what one could not finish.
-    pub(super) fn resume(&mut self, cx: &mut Cx<'_, Self>) {
-        if let Some(newest) = self.known.behind.last() {
-            let revision = newest.revision;
-            self.await_enforced(cx, revision, Touched::default(), AwaitedEndpoints::All);
-        }
-        match self.known.change {
-            Some(_) => self.begin(cx),
-            None if self.known.ready => self.retry(cx),
-            None => {}
-        }
-    }
-
-    /// A change begins, or begins again.
-    fn begin(&mut self, cx: &mut Cx<'_, Self>) {
-        let desired = self.known.desired();
-        self.enter(cx, ChangeRound::Number(desired));
-    }
-
-    /// A round of the change ended.
-    pub(super) fn advance(&mut self, cx: &mut Cx<'_, Self>, end: ChangeRoundOutcome) {
-        let known = &mut *self.known;
-        let Some(change) = &mut known.change else { return };
-        let round = std::mem::take(&mut self.round);
-        match change.next(round, end, !known.behind.is_empty()) {
-            NextChangeRound::Enter(round) => self.enter(cx, round),
-            NextChangeRound::Pause(why) => self.pause(cx, &why),
-            NextChangeRound::Finish => {
-                known.change = None;
-                self.next_change(cx);
-            }
-            NextChangeRound::Stay(round) => self.round = round,
-        }
-    }
-
-    fn enter(&mut self, cx: &mut Cx<'_, Self>, round: ChangeRound) {
-        let is_asked = self.ask_for(cx, &round);
-        self.round = round;
-        if !is_asked {
-            self.advance(cx, ChangeRoundOutcome::Done);
-        }
-    }
-
-    /// A change cannot be finished now; what was in force stays so.
-    fn pause(&mut self, cx: &mut Cx<'_, Self>, error: &str) {
-        tracing::error!(error, "policy change waits");
-        // For everyone to see.
-        let why = format!("a change of the rules to be tried again, in {RETRY:?}: {error}");
-        self.round = ChangeRound::Pause(cx.expect("rules", RETRY, why, |_| PolicyAnswer::Retry));
-    }
-
-    /// Takes up what could not be finished.
-    pub(super) fn retry(&mut self, cx: &mut Cx<'_, Self>) {
-        match &self.round {
-            ChangeRound::Pause(until) if until.is_closed() => self.begin(cx),
-            ChangeRound::Idle if self.known.behind.is_empty() && self.known.has_stale() => {
-                self.known.change = Some(PrefixChange::default());
-                self.begin(cx);
-            }
-            _ => {}
-        }
-    }
-
-    pub(super) fn answer_idle(&mut self) {
-        let in_force = self.known.behind.iter().all(|behind| behind.by_most);
-        let at_rest = self.known.change.is_none() && self.known.changes.is_empty();
-        if self.known.ready && at_rest && in_force {
-            std::mem::take(&mut self.idle).into_iter().for_each(|reply| reply.send(()));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Policy, PolicyKind, Rule, named::names};
+use super::{Policy, PolicyKind, Rule};
 use crate::model::Direction;
 
 /// A part of a policy that Cilium 1.19 takes otherwise.
@@ -49,8 +49,8 @@ impl Policy {
         let cilium = self.name.kind != PolicyKind::NetworkPolicy;
         let isolated = self.rules.iter().filter(|_| cilium).flat_map(isolated);
         let clauses = self.rules.iter().flat_map(|rule| &rule.clauses);
-        let named =
-            clauses.filter(|it| it.direction == Direction::Egress && names(it).next().is_some());
+        let named = clauses
+            .filter(|it| it.direction == Direction::Egress && it.port_names().next().is_some());
         let named = named.map(|it| (it.origin.path.clone(), DepartureMeaning::PortOfReceiver));
         let all = isolated.chain(named);
         all.map(|(path, meaning)| Departure { path, meaning }).collect()

@@ -90,3 +90,13 @@ fn write_place(
     }
     Ok(())
 }
+
+pub(super) fn twice(source: &str, object: String) -> PolicyError {
+    PolicyError {
+        file: source.to_owned(),
+        object: Some(object),
+        path: "metadata.name".to_owned(),
+        problem: "the file holds this object twice".to_owned(),
+        remedy: "remove one, or give it another name; the first one is in force".to_owned(),
+    }
+}

@@ -1,55 +1,13 @@
 //! Groups of prefixes: a clause names them, a CiliumCIDRGroup says what they are, and the
 //! repository brings the two together whenever either changes.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    CidrMatch, Peer, Policy,
+    peer::{GroupMatch, GroupSelector},
+    rule::CidrGroup,
 };
-
-use ipnet::IpNet;
-
-use super::{CidrMatch, Peer, Policy, Selector};
-use crate::model::Labels;
-
-/// What a CiliumCIDRGroup holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CidrGroup {
-    /// Its labels.
-    pub labels: Labels,
-    /// Its prefixes.
-    pub nets: BTreeSet<IpNet>,
-}
-
-/// The prefixes of some groups, without some of their parts.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct GroupMatch {
-    /// Which groups.
-    pub which: GroupSelector,
-    /// Parts that are not meant, of whichever prefix has them.
-    pub except: BTreeSet<IpNet>,
-    /// What that comes to now.
-    pub nets: BTreeSet<CidrMatch>,
-}
-
-/// How a clause names groups.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum GroupSelector {
-    /// The one of that name.
-    Name(String),
-    /// All whose labels it selects.
-    Labels(Selector),
-}
-
-impl fmt::Display for GroupMatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.which {
-            GroupSelector::Name(name) => write!(f, "cidrgroup:{name}")?,
-            GroupSelector::Labels(selector) => write!(f, "cidrgroup:{selector}")?,
-        }
-        let except = self.except.iter().map(IpNet::to_string).collect::<Vec<_>>().join(",");
-        if except.is_empty() { Ok(()) } else { write!(f, " except {except}") }
-    }
-}
 
 /// The groups of all sources, by name. Where two have one name, the first source's is meant.
 pub(super) type Groups = BTreeMap<String, CidrGroup>;

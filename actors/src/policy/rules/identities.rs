@@ -10,10 +10,13 @@ use ipnet::IpNet;
 
 use super::{
     Selector,
-    rule::{CidrMatch, Peer},
+    peer::{CidrMatch, Peer},
     selector::{SelectorKey, Test},
 };
-use crate::model::{Families, IdentityId, Labels, NamedPorts};
+use crate::{
+    model::{Families, IdentityId, Labels, NamedPorts},
+    policy::identity::reserved::prefix_labels,
+};
 
 /// What is known of an identity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -143,6 +146,12 @@ impl IdentityView {
         let world = world.filter(|id| self.known.contains_key(id));
         local.map(|(_, id)| *id).chain(world).collect()
     }
+}
+
+/// What is known of a prefix.
+pub(super) fn prefix_facts(prefix: IpNet, families: Families) -> PeerFacts {
+    let labels = Arc::new(prefix_labels(&prefix, families));
+    PeerFacts { labels, prefix: Some(prefix), ..PeerFacts::default() }
 }
 
 #[cfg(test)]

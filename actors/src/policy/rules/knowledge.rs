@@ -10,7 +10,7 @@ use ipnet::IpNet;
 
 use super::{
     EndpointPolicy, IdentityView, KnownServices, PeerFacts, Repository, Resolved, Resolver,
-    Subject, behind::Behind, change::PrefixChange, identity_users::Bearers, rounds::prefix_facts,
+    Subject, bearers::Bearers, change::PrefixChange, identities::prefix_facts,
 };
 use crate::model::{IdentityId, Labels, Manifest, NamedPorts};
 
@@ -111,6 +111,17 @@ impl Knowledge {
         let concerned = subjects.filter(|it| rules.iter().any(|rule| rule.selects(&it.labels)));
         concerned.map(|it| Arc::clone(&it.labels)).collect()
     }
+}
+
+/// A change of the rules that some endpoints may not enforce yet.
+#[derive(Clone, Debug)]
+pub(super) struct Behind {
+    /// The revision that they are to come to.
+    pub(super) revision: u64,
+    /// The rules before, if the change was one of the rules and these were this life's.
+    pub(super) rules: Option<Repository>,
+    /// Whether all do but those that do not answer.
+    pub(super) by_most: bool,
 }
 
 /// A policy that was computed, with all that is known of it.

@@ -1,13 +1,14 @@
 //! Messages to the owner of the policy, and what it answers.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::{
-    ClauseOrigin, DerivedFilter, IdentityUser, PolicySelector, PolicyStatus, RefusedPolicy,
-    Subject, WrittenPolicies,
-};
+use super::{ClauseOrigin, DerivedFilter, PolicyError, PolicyStatus, Subject};
 use crate::{
     host::{Lane, Message, Reply},
     model::{EndpointId, IdentityId, Manifest, NamedPorts, PolicyRows},
@@ -159,4 +160,53 @@ impl Message for PolicyMsg {
             _ => Lane::Control,
         }
     }
+}
+
+/// An endpoint that has an identity, and the names of its ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdentityUser {
+    /// The endpoint.
+    pub endpoint: EndpointId,
+    /// The identity.
+    pub identity: IdentityId,
+    /// Names of the endpoint's ports.
+    pub named_ports: NamedPorts,
+}
+
+/// Every policy in force, as it was written.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WrittenPolicies {
+    /// Revision of the policy.
+    pub revision: u64,
+    /// The rules, by source and name.
+    pub rules: Vec<WrittenRule>,
+}
+
+/// One `spec` of a policy, as it was written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WrittenRule {
+    /// Where it is from, by Cilium's label keys.
+    pub labels: BTreeMap<String, String>,
+    /// The rule.
+    pub value: Value,
+}
+
+/// A selector of the rules, and whom it selects now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicySelector {
+    /// The selector, in Cilium's notation.
+    pub selector: String,
+    /// Whom it selects.
+    pub identities: BTreeSet<IdentityId>,
+    /// How many clauses, or rules for a subject, use it.
+    pub users: usize,
+}
+
+/// A document that was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedPolicy {
+    /// Why.
+    pub error: PolicyError,
+    /// Whether an earlier version of it is in force.
+    pub earlier_in_force: bool,
 }

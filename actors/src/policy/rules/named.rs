@@ -2,22 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use serde::{Deserialize, Serialize};
-
 use super::{
-    ClausePeers, IdentityView, Policy, Repository, Subject,
-    rule::{Clause, ClausePorts, PortMatch},
+    ClausePeers, IdentityView, Policy, Repository, Subject, repository::UnresolvedPort,
+    rule::Clause,
 };
 use crate::model::{Direction, NamedPorts};
-
-/// A port's name that none of those concerned has: the clause is about no port by it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct UnresolvedPort {
-    /// The name, lower case.
-    pub name: String,
-    /// Path of the clause, `spec.ingress[0]`.
-    pub path: String,
-}
 
 /// The numbers that ports of that name and protocol have.
 pub(super) fn numbers(ports: &NamedPorts, name: &str, protocol: u8) -> impl Iterator<Item = u16> {
@@ -47,8 +36,8 @@ impl Repository {
                     receivers.iter().any(|ports| numbers(ports, name, *protocol).next().is_some())
                 };
                 let known: BTreeSet<&str> =
-                    names(clause).filter(has).map(|(name, _)| name).collect();
-                let unknown = names(clause).filter(|(name, _)| !known.contains(name));
+                    clause.port_names().filter(has).map(|(name, _)| name).collect();
+                let unknown = clause.port_names().filter(|(name, _)| !known.contains(name));
                 unresolved.extend(unknown.map(|(name, _)| UnresolvedPort {
                     name: name.to_owned(),
                     path: clause.origin.path.clone(),
@@ -68,16 +57,4 @@ impl Repository {
             }
         }
     }
-}
-
-/// The names of ports in a clause, each with its protocol.
-pub(super) fn names(clause: &Clause) -> impl Iterator<Item = (&str, u8)> {
-    let ports = match &clause.ports {
-        ClausePorts::Any => &[],
-        ClausePorts::Of(ports) => ports.as_slice(),
-    };
-    ports.iter().filter_map(|port| match port {
-        PortMatch::Named { name, protocol } => Some((name.as_str(), *protocol)),
-        PortMatch::Range(_) => None,
-    })
 }

@@ -12,6 +12,7 @@ mod port;
 mod scope;
 mod selector;
 mod service;
+mod side;
 mod to_services;
 
 use serde_json::Value;

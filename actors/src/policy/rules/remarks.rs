@@ -2,16 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{MissingGroup, MissingService, Policies, PolicyError, Repository, Subject};
-
-/// A document that was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RefusedPolicy {
-    /// Why.
-    pub error: PolicyError,
-    /// Whether an earlier version of it is in force.
-    pub earlier_in_force: bool,
-}
+use super::{MissingGroup, MissingService, Policies, Repository, Subject, messages::RefusedPolicy};
 
 impl Repository {
     /// What keeps policies from being, for an endpoint, what their authors wrote: those that are

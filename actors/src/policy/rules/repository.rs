@@ -13,7 +13,8 @@ use serde_json::Value;
 use super::{
     Bound, ClausePeers, Departure, IdentityView, KnownServices, MissingGroup, MissingService, Peer,
     Policy, PolicyError, PolicyName, PolicySettings, RefusedDocument, ServiceName, Subject,
-    UnresolvedPort, Unsupported,
+    Unsupported,
+    error::twice,
     groups::Groups,
     parse::{self, parse},
     rule::{Clause, Rule},
@@ -93,6 +94,15 @@ impl ApplyReport {
         let rules = policy.into_iter().flat_map(|policy| &policy.rules);
         self.subjects.extend(rules.filter_map(|rule| rule.subject.clone()));
     }
+}
+
+/// A port's name that none of those concerned has: the clause is about no port by it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct UnresolvedPort {
+    /// The name, lower case.
+    pub name: String,
+    /// Path of the clause, `spec.ingress[0]`.
+    pub path: String,
 }
 
 /// How a policy stands.
@@ -434,14 +444,4 @@ fn unreadable(source: &str, problem: &str) -> RefusedDocument {
         remedy: "correct the file; what it said before stays in force".to_owned(),
     };
     RefusedDocument { name: None, error, meant: parse::anybody() }
-}
-
-pub(super) fn twice(source: &str, object: String) -> PolicyError {
-    PolicyError {
-        file: source.to_owned(),
-        object: Some(object),
-        path: "metadata.name".to_owned(),
-        problem: "the file holds this object twice".to_owned(),
-        remedy: "remove one, or give it another name; the first one is in force".to_owned(),
-    }
 }

@@ -5,8 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     ClausePeers, IdentityView, PeerFacts, Repository, Resolved, Subject,
+    peer::Peer,
     resolve::{Selections, resolve},
-    rule::{ClausePorts, Peer, PortMatch, Rule},
+    rule::{ClausePorts, PortMatch, Rule},
     rule_index::RuleIndex,
 };
 use crate::model::NamedPorts;

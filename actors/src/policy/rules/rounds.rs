@@ -9,17 +9,18 @@ use std::{
 use ipnet::IpNet;
 
 use super::{
-    PeerFacts, Policies,
+    Policies,
     actor::ENFORCE_PATIENCE,
     answers::PolicyAnswer,
-    behind::Behind,
     change::{ChangeRound, ChangeRoundOutcome, Prefixes, RETRY},
+    identities::prefix_facts,
+    knowledge::Behind,
 };
 use crate::{
     host::{AskError, Cx},
-    model::{Families, IdentityId},
+    model::IdentityId,
     policy::{
-        identity::{IdentityError, IdentityMsg, reserved::prefix_labels},
+        identity::{IdentityError, IdentityMsg},
         ipcache::{IpcacheEntry, IpcacheMsg, IpcacheSource},
         rules::{AwaitedEndpoints, InheritResult, PolicyNews, Reached, Successors},
     },
@@ -282,10 +283,4 @@ impl Policies {
         }
         self.advance(cx, end);
     }
-}
-
-/// What is known of a prefix.
-pub(super) fn prefix_facts(prefix: IpNet, families: Families) -> PeerFacts {
-    let labels = Arc::new(prefix_labels(&prefix, families));
-    PeerFacts { labels, prefix: Some(prefix), ..PeerFacts::default() }
 }

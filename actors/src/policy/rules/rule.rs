@@ -1,4 +1,5 @@
-//! The form that every policy object is read into: policies, rules, clauses, peers and ports.
+//! The form that every policy object is read into: policies, rules, clauses and ports. The peers of a clause
+//! are in `peer.rs`.
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
@@ -6,7 +7,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{CidrGroup, GroupMatch, Selector, ServiceMatch, Unsupported, ports::PortRange};
+use super::{Selector, Unsupported, peer::Peer, ports::PortRange};
 use crate::model::{Direction, Labels};
 
 /// Kinds of policy objects.
@@ -151,6 +152,20 @@ pub struct Clause {
     pub origin: Arc<ClauseOrigin>,
 }
 
+impl Clause {
+    /// The names of its ports, each with its protocol.
+    pub(super) fn port_names(&self) -> impl Iterator<Item = (&str, u8)> {
+        let ports = match &self.ports {
+            ClausePorts::Any => &[],
+            ClausePorts::Of(ports) => ports.as_slice(),
+        };
+        ports.iter().filter_map(|port| match port {
+            PortMatch::Named { name, protocol } => Some((name.as_str(), *protocol)),
+            PortMatch::Range(_) => None,
+        })
+    }
+}
+
 /// The other side of a clause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClausePeers {
@@ -158,66 +173,6 @@ pub enum ClausePeers {
     Any,
     /// Whoever one of these selects; nobody if there is none.
     Of(Vec<Peer>),
-}
-
-/// One way to select peers.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Peer {
-    /// By labels.
-    Labels(Selector),
-    /// By address outside the cluster.
-    Cidr(CidrMatch),
-    /// By the prefixes of groups.
-    Group(GroupMatch),
-    /// By the pods and addresses of services.
-    Service(ServiceMatch),
-}
-
-impl Peer {
-    /// Each prefix that it names, with its exceptions.
-    pub(super) fn cidrs(&self) -> Vec<&CidrMatch> {
-        match self {
-            Self::Labels(_) => Vec::new(),
-            Self::Cidr(cidr) => vec![cidr],
-            Self::Group(group) => group.nets.iter().collect(),
-            Self::Service(service) => service.peers.iter().flat_map(Self::cidrs).collect(),
-        }
-    }
-}
-
-impl fmt::Display for Peer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Labels(selector) => selector.fmt(f),
-            Self::Cidr(cidr) => cidr.fmt(f),
-            Self::Group(group) => group.fmt(f),
-            Self::Service(service) => service.fmt(f),
-        }
-    }
-}
-
-/// A prefix without some of its parts.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct CidrMatch {
-    /// The prefix.
-    pub net: IpNet,
-    /// Its parts that are not meant.
-    pub except: BTreeSet<IpNet>,
-}
-
-impl CidrMatch {
-    /// Whether all of `prefix` is meant, provided it is not cut by an exception.
-    pub fn selects(&self, prefix: &IpNet) -> bool {
-        self.net.contains(prefix) && !self.except.iter().any(|except| except.contains(prefix))
-    }
-}
-
-impl fmt::Display for CidrMatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cidr:{}", self.net)?;
-        let except = self.except.iter().map(IpNet::to_string).collect::<Vec<_>>().join(",");
-        if except.is_empty() { Ok(()) } else { write!(f, " except {except}") }
-    }
 }
 
 /// Protocols and destination ports of a clause.
@@ -260,4 +215,13 @@ impl fmt::Display for ClauseOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}: {}", self.source, self.policy, self.path)
     }
+}
+
+/// What a CiliumCIDRGroup holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CidrGroup {
+    /// Its labels.
+    pub labels: Labels,
+    /// Its prefixes.
+    pub nets: BTreeSet<IpNet>,
 }

@@ -4,87 +4,20 @@
 //! A service with a selector means the pods that it selects; one without means the addresses that
 //! its EndpointSlices, or its Endpoints, list.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{CidrMatch, Peer, Policy, PolicyError, Selector, parse, repository::twice};
+use super::{
+    CidrMatch, Peer, Policy, PolicyError, Selector,
+    error::twice,
+    parse,
+    peer::{ServiceBy, ServiceMatch, ServiceName, ServiceSelector},
+    service_facts::{ServiceFact, ServiceObjectKey, ServiceReport},
+};
 use crate::model::Labels;
-
-/// Which service.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct ServiceName {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-}
-
-impl fmt::Display for ServiceName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
-}
-
-/// Which object speaks of a service: its kind, its namespace and its own name.
-pub(super) type ServiceObjectKey = (&'static str, String, String);
-
-/// What an object says of a service.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ServiceReport {
-    /// The service.
-    pub(super) service: ServiceName,
-    /// What is said of it.
-    pub(super) said: ServiceFact,
-}
-
-/// What can be said of a service.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum ServiceFact {
-    /// By a Service: its labels, and the pods that it selects if it selects any.
-    Itself {
-        /// Its labels.
-        labels: Labels,
-        /// Its pods.
-        pods: Option<Selector>,
-    },
-    /// By an EndpointSlice or Endpoints: addresses behind it.
-    Addresses(BTreeSet<IpNet>),
-}
-
-/// The services that a clause names.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ServiceMatch {
-    /// Which.
-    pub which: ServiceSelector,
-    /// Those that there are now.
-    pub services: BTreeSet<ServiceName>,
-    /// The pods and addresses that they come to.
-    pub peers: BTreeSet<Peer>,
-}
-
-/// How a clause names services.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ServiceSelector {
-    /// Those of this namespace, or of every one.
-    pub namespace: Option<String>,
-    /// Which of these.
-    pub by: ServiceBy,
-}
-
-/// Which services of a namespace.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ServiceBy {
-    /// The one of that name.
-    Name(String),
-    /// All whose labels it selects.
-    Labels(Selector),
-}
 
 impl ServiceSelector {
     /// Whether that may be one of them, whatever its labels are.
@@ -102,23 +35,6 @@ impl ServiceSelector {
             ServiceBy::Labels(selector) => selector.matches(labels),
         };
         labelled && self.may_mean(service)
-    }
-}
-
-impl fmt::Display for ServiceSelector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let namespace = self.namespace.as_deref().unwrap_or("*");
-        match &self.by {
-            ServiceBy::Name(name) => write!(f, "{namespace}/{name}"),
-            ServiceBy::Labels(selector) => write!(f, "{namespace}/{selector}"),
-        }
-    }
-}
-
-impl fmt::Display for ServiceMatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "service:{}", self.which)?;
-        if self.services.is_empty() { f.write_str(" (there is none)") } else { Ok(()) }
     }
 }
 

@@ -2,39 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
-
-use super::{Bound, ClausePeers, Peer, Policies, Repository, Selector};
+use super::{
+    Bound, ClausePeers, Peer, Policies, Repository, Selector,
+    messages::{PolicySelector, WrittenPolicies, WrittenRule},
+};
 use crate::model::IdentityId;
-
-/// Every policy in force, as it was written.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct WrittenPolicies {
-    /// Revision of the policy.
-    pub revision: u64,
-    /// The rules, by source and name.
-    pub rules: Vec<WrittenRule>,
-}
-
-/// One `spec` of a policy, as it was written.
-#[derive(Clone, Debug, PartialEq)]
-pub struct WrittenRule {
-    /// Where it is from, by Cilium's label keys.
-    pub labels: BTreeMap<String, String>,
-    /// The rule.
-    pub value: Value,
-}
-
-/// A selector of the rules, and whom it selects now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PolicySelector {
-    /// The selector, in Cilium's notation.
-    pub selector: String,
-    /// Whom it selects.
-    pub identities: BTreeSet<IdentityId>,
-    /// How many clauses, or rules for a subject, use it.
-    pub users: usize,
-}
 
 impl Repository {
     fn written(&self) -> Vec<WrittenRule> {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::expand::Algorithm;
+use super::balancing::Algorithm;
 use crate::model::field::{Fault, Field, Mapping};
 
 /// All of Cilium's about services begin so,

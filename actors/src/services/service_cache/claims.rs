@@ -9,8 +9,8 @@ use super::{
     backends::Backends,
     dense::Dense,
     expand::{DesiredFrontend, DesiredService},
-    reported::Name,
     shape::Shape,
+    source_object::Name,
     table::FrontendTable,
     weight::Weight,
 };

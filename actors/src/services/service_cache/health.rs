@@ -6,7 +6,7 @@ use std::{
     rc::Rc,
 };
 
-use super::reported::Name;
+use super::source_object::Name;
 use crate::{
     host::Ref,
     mutants::{Mutant, mutated},

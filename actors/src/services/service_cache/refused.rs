@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::reported::{Name, SourceObject};
+use super::source_object::{Name, SourceObject};
 use crate::{model::Frontend, ports::service_flags as flags};
 
 /// An object that is refused. What it said before stays.

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{messages::RemoteChange, refused::RefusedServiceObject, reported::Name};
+use super::{messages::RemoteChange, refused::RefusedServiceObject, source_object::Name};
 use crate::services::service_cache::RemoteService;
 
 /// Services of other clusters.

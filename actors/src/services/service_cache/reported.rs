@@ -15,6 +15,7 @@ use super::{
     object::{self, Spec},
     refused::{Refusals, RefusedServiceObject, RefusedWithHeld, Withheld},
     slice::{self, Slice},
+    source_object::{Name, ServiceObjectKind, SourceObject, own_service},
 };
 use crate::{
     model::{
@@ -23,19 +24,6 @@ use crate::{
     },
     ports::ObjectKey,
 };
-
-/// A service's namespace and name, as `namespace/name`.
-pub(super) type Name = Rc<str>;
-
-/// An object that says something of a service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum ServiceObjectKind {
-    Service,
-    EndpointSlice,
-    Endpoints,
-    Ingress,
-    Pod,
-}
 
 impl ServiceObjectKind {
     const ALL: [(Self, &str, &[&str]); 5] = [
@@ -56,17 +44,6 @@ impl ServiceObjectKind {
 
     fn name(self) -> &'static str {
         Self::ALL[self as usize].1
-    }
-}
-
-/// An object: of which source it is, its kind, and its name as `namespace/name`.
-pub(super) type SourceObject = (Rc<str>, ServiceObjectKind, Rc<str>);
-
-/// The service that an object is of unless it names another.
-fn own_service((_, kind, name): &SourceObject) -> Name {
-    match kind {
-        ServiceObjectKind::Pod => host_port::service_of(name).into(),
-        _ => Rc::clone(name),
     }
 }
 

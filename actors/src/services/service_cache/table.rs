@@ -8,8 +8,8 @@ use std::{
 use super::{
     backends::Quarantine,
     dense::Dense,
-    reported::Name,
     shape::{FrontendRows, RealisedShape, Shape, Traces},
+    source_object::Name,
     weight::Weight,
     wildcards::Wildcards,
 };

@@ -6,7 +6,7 @@ use std::{
     net::IpAddr,
 };
 
-use super::{dense::Dense, shape::Shape, sweep};
+use super::{dense::Dense, shape::Shape};
 use crate::{
     model::{Frontend, L4Address, LookupScope, Transport},
     mutants::{Mutant, mutated},
@@ -22,6 +22,16 @@ pub(super) struct Address {
     pub(super) kernel: Option<bool>,
 }
 
+/// What a sweep saw of them.
+#[derive(Debug, Default)]
+pub(super) struct SeenWildcards {
+    /// Addresses with a row as it is to be, and with another one.
+    pub(super) right: BTreeSet<IpAddr>,
+    pub(super) wrong: BTreeSet<IpAddr>,
+    /// Their rows are written or removed meanwhile: what is seen of them says nothing.
+    pub(super) skipped: BTreeSet<IpAddr>,
+}
+
 /// All such addresses.
 #[derive(Debug, Default)]
 pub(super) struct Wildcards {
@@ -35,7 +45,7 @@ pub(super) struct Wildcards {
     /// Those that go without a row, as there is no room.
     starving: BTreeSet<IpAddr>,
     /// What a sweep under way saw.
-    pub(super) seen: Option<sweep::SeenWildcards>,
+    pub(super) seen: Option<SeenWildcards>,
 }
 
 /// Rows to be written and to be removed.

@@ -24,13 +24,13 @@
 use std::time::Duration;
 
 use super::{
-    Services, UnknownBackend,
-    actor::ServiceCacheState,
+    Services,
     answers::ServicesAnswer,
     batch::{self, ServiceBatch},
+    state::{Failures, ServiceCacheState, Writing, WrittenReply},
 };
 use crate::{
-    host::{AskError, Cx, Reply},
+    host::{AskError, Cx},
     ports::{KernelDone, KernelJob, KernelOp},
 };
 
@@ -40,21 +40,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const RETRY_STEP: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(30);
 
-/// Who waits for the kernel to have what is due.
-pub(super) type WrittenReply = Reply<Result<(), UnknownBackend>>;
-
-/// Where writing is.
-#[derive(Default)]
-pub(super) enum Writing {
-    /// The kernel has no batch.
-    #[default]
-    Resting,
-    /// It has this one. These wait for it, as it holds all that they asked for.
-    InKernel { batch: ServiceBatch, askers: Vec<WrittenReply> },
-    /// The last one failed: what is due waits for a while.
-    Pausing,
-}
-
 /// What leads from one phase to another.
 pub(super) enum WritingEvent {
     /// Something may be due.
@@ -63,13 +48,6 @@ pub(super) enum WritingEvent {
     Written(Result<KernelDone, AskError>),
     /// The pause is over.
     Retry,
-}
-
-/// Batches that failed in a row.
-pub(super) struct Failures {
-    pub(super) count: u32,
-    /// Why the last one did.
-    pub(super) error: String,
 }
 
 impl Services {

@@ -1,10 +1,12 @@
 //! Answers that concern the session with the store: what comes of own questions, timers and ports.
 
-use super::Committed;
 use crate::{
     host::{AskError, Lane, Message, Reply},
     ports::{KvError, LeaseId, Listing, Pair, WatchEvent},
 };
+
+/// How a write went.
+pub(super) type Committed = Result<Result<bool, KvError>, AskError>;
 
 /// What the session with the store hears of its own questions, timers and ports.
 pub enum SessionAnswer {

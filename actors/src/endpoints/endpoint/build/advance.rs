@@ -24,49 +24,14 @@
 //! `kernel.rs`) make the next stage of it and call `advance`. An answer that no build waits for is
 //! late: its build was ended by a deletion.
 
-use std::sync::Arc;
-
-use super::{
-    super::{
-        Endpoint, EndpointState, phase::EndpointPhase, plan::EndpointPlan,
-        realised::RealisedEndpoint,
-    },
-    Build,
+use super::super::{
+    Endpoint, EndpointState,
+    phase::{Build, BuildWait, EndpointPhase},
+    plan::EndpointPlan,
+    realised::RealisedEndpoint,
+    target::TargetPolicy,
 };
-use crate::{
-    endpoints::build_queue::Permit,
-    host::Cx,
-    policy::rules::{Changed, EndpointPolicy},
-};
-
-/// The policy that a build is of.
-pub(in super::super) enum TargetPolicy {
-    /// One that came with what triggered the build, and the change to it.
-    Brought(Changed),
-    /// One that was asked for.
-    Resolved(Arc<EndpointPolicy>),
-    /// The one that the kernel holds: nobody knows another.
-    Retained,
-}
-
-impl TargetPolicy {
-    /// The policy, unless it is the kernel's.
-    pub(super) fn policy(&self) -> Option<&Arc<EndpointPolicy>> {
-        match self {
-            Self::Brought(changed) => Some(&changed.policy),
-            Self::Resolved(policy) => Some(policy),
-            Self::Retained => None,
-        }
-    }
-
-    /// The change that it came with.
-    pub(super) fn changed(&self) -> Option<&Changed> {
-        match self {
-            Self::Brought(changed) => Some(changed),
-            Self::Resolved(_) | Self::Retained => None,
-        }
-    }
-}
+use crate::{endpoints::build_queue::Permit, host::Cx, policy::rules::Changed};
 
 /// What comes next in a build.
 pub(in super::super) enum BuildStage {
@@ -88,42 +53,6 @@ pub(in super::super) enum BuildStage {
     Map(TargetPolicy),
     /// All is done.
     Done(TargetPolicy),
-}
-
-/// What a build waits for.
-pub(in super::super) enum BuildWait {
-    /// The state file is written, as of that edition of the endpoint.
-    StateFile { edition: u64, brought: Option<Changed> },
-    /// The policy.
-    Policy,
-    /// A permit.
-    Permit(TargetPolicy),
-    /// What the kernel holds, all of it.
-    Snapshot(TargetPolicy, Permit),
-    /// The policy map that is in use.
-    PolicyMap(TargetPolicy, Permit),
-    /// What is built aside.
-    Aside(TargetPolicy, Permit, EndpointPlan),
-    /// The flip.
-    Flip(TargetPolicy, EndpointPlan),
-    /// The rows of the ipcache.
-    Ipcache(TargetPolicy),
-}
-
-impl BuildWait {
-    /// Its name for people.
-    pub(super) fn step(&self) -> &'static str {
-        match self {
-            Self::StateFile { .. } => "state file",
-            Self::Policy => "policy",
-            Self::Permit(_) => "permit",
-            Self::Snapshot(..) => "read the kernel",
-            Self::PolicyMap(..) => "read the policy map",
-            Self::Aside(..) => "build aside",
-            Self::Flip(..) => "flip",
-            Self::Ipcache(_) => "ipcache",
-        }
-    }
 }
 
 impl Endpoint {

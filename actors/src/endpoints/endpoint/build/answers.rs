@@ -5,8 +5,13 @@ use std::{rc::Rc, sync::Arc, time::Duration};
 use ipnet::IpNet;
 
 use super::{
-    super::{Endpoint, answers::EndpointAnswer},
-    Build, BuildStage, BuildWait, TargetPolicy,
+    super::{
+        Endpoint,
+        answers::EndpointAnswer,
+        phase::{Build, BuildWait},
+        target::TargetPolicy,
+    },
+    BuildStage,
 };
 use crate::{
     endpoints::build_queue::{BuildQueueMsg, Permit},

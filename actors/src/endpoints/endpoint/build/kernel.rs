@@ -6,10 +6,13 @@ use super::{
     super::{
         Endpoint, EndpointState,
         answers::EndpointAnswer,
+        phase::{Build, BuildWait},
         plan::{EndpointPlan, plan},
         realised::RealisedEndpoint,
+        target::TargetPolicy,
+        trigger::Trigger,
     },
-    Build, BuildStage, BuildWait, KERNEL_PATIENCE, TargetPolicy, Trigger,
+    BuildStage, KERNEL_PATIENCE,
 };
 use crate::{
     endpoints::build_queue::Permit,

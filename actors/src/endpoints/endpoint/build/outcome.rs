@@ -5,9 +5,9 @@ use std::{sync::Arc, time::Duration};
 use super::{
     super::{
         Endpoint, EndpointState, Realised, actor::answer_all, answers::EndpointAnswer,
-        results::BuildOutcome,
+        phase::Build, results::BuildOutcome, target::TargetPolicy, trigger::Trigger,
     },
-    Build, RETRY_BASE, RETRY_MAX, TargetPolicy, Trigger,
+    RETRY_BASE, RETRY_MAX,
 };
 use crate::{
     endpoints::endpoint::{CreateError, Level, PatchError},

@@ -4,8 +4,10 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use ipnet::IpNet;
 
-use crate::model::field::{Fault, Field};
-use crate::policy::rules::rule::CidrMatch;
+use crate::{
+    model::field::{Fault, Field},
+    policy::rules::peer::CidrMatch,
+};
 
 /// Reads a prefix or a single address; host bits are cut off.
 pub(super) fn prefix(field: &Field<'_>) -> Result<IpNet, Fault> {

@@ -1,10 +1,12 @@
 //! CiliumCIDRGroup.
 
 use super::cidr::prefix;
-use crate::model::field::{Fault, Field};
 use crate::{
-    model::{Label, Labels},
-    policy::rules::groups::CidrGroup,
+    model::{
+        Label, Labels,
+        field::{Fault, Field},
+    },
+    policy::rules::rule::CidrGroup,
 };
 
 /// Reads a whole object.

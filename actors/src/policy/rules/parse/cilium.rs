@@ -4,10 +4,13 @@ use super::{
     cilium_peers, cilium_ports,
     scope::{NAMESPACE_LABEL, ParseContext},
     selector::{Keys, selector},
+    side::Side,
 };
-use crate::model::field::{Fault, Field, Mapping};
 use crate::{
-    model::Direction,
+    model::{
+        Direction,
+        field::{Fault, Field, Mapping},
+    },
     policy::rules::{
         Effect, Selector, SelectorKey,
         rule::{Bound, Clause, ClausePeers, ClausePorts, Rule},
@@ -26,38 +29,6 @@ const SPEC: &[&str] = &[
     "log",
     "nodeSelector",
 ];
-
-/// One of the four lists of clauses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Side {
-    /// The way the packet goes.
-    pub(super) direction: Direction,
-    /// Whether its clauses deny.
-    pub(super) deny: bool,
-}
-
-impl Side {
-    const ALL: [Self; 4] = [
-        Self { direction: Direction::Ingress, deny: false },
-        Self { direction: Direction::Ingress, deny: true },
-        Self { direction: Direction::Egress, deny: false },
-        Self { direction: Direction::Egress, deny: true },
-    ];
-
-    fn field(self) -> &'static str {
-        match (self.direction, self.deny) {
-            (Direction::Ingress, false) => "ingress",
-            (Direction::Ingress, true) => "ingressDeny",
-            (Direction::Egress, false) => "egress",
-            (Direction::Egress, true) => "egressDeny",
-        }
-    }
-
-    /// What a peer that is not supported comes to.
-    pub(super) fn effect(self) -> Effect {
-        if self.deny { Effect::DeniesEveryPeer } else { Effect::AllowsNothing }
-    }
-}
 
 /// Reads a `spec`.
 pub(super) fn rule(field: &Field<'_>, scope: &mut ParseContext<'_>) -> Result<Rule, Fault> {

@@ -4,17 +4,20 @@ use std::collections::BTreeSet;
 
 use super::{
     cidr::{prefix, with_except},
-    cilium::Side,
     scope::{NAMESPACE_LABEL, NAMESPACE_LABELS, ParseContext},
     selector::{Keys, selector},
+    side::Side,
     to_services,
 };
-use crate::model::field::{Fault, Field, Mapping};
 use crate::{
-    model::Direction,
+    model::{
+        Direction,
+        field::{Fault, Field, Mapping},
+    },
     policy::rules::{
         GroupMatch, GroupSelector, Selector, SelectorKey,
-        rule::{CidrMatch, ClausePeers, Peer},
+        peer::{CidrMatch, Peer},
+        rule::ClausePeers,
     },
 };
 

@@ -1,11 +1,13 @@
 //! Reads the ports of a clause in Cilium's policies: `toPorts` and `icmps`.
 
-use super::{cilium::Side, icmp, port, scope::ParseContext};
-use crate::model::field::{Fault, Field, Mapping};
-use crate::policy::rules::{
-    Effect,
-    ports::protocol,
-    rule::{ClausePorts, PortMatch},
+use super::{icmp, port, scope::ParseContext, side::Side};
+use crate::{
+    model::field::{Fault, Field, Mapping},
+    policy::rules::{
+        Effect,
+        ports::protocol,
+        rule::{ClausePorts, PortMatch},
+    },
 };
 
 /// Fields of a port rule that make it more than a port.

@@ -6,13 +6,16 @@ use super::{
     scope::{NAMESPACE_LABEL, ParseContext},
     selector::{Keys, selector},
 };
-use crate::model::field::{Fault, Field, Mapping};
 use crate::{
-    model::Direction,
+    model::{
+        Direction,
+        field::{Fault, Field, Mapping},
+    },
     policy::rules::{
         Selector, SelectorKey,
+        peer::Peer,
         ports::protocol,
-        rule::{Bound, Clause, ClausePeers, ClausePorts, Peer, PortMatch, Rule},
+        rule::{Bound, Clause, ClausePeers, ClausePorts, PortMatch, Rule},
     },
 };
 

@@ -6,12 +6,14 @@ use ipnet::IpNet;
 use serde_json::Value;
 
 use super::scope::{CLUSTER_LABEL, NAMESPACE_LABEL};
-use crate::model::field::{Fault, Field, Mapping};
 use crate::{
-    model::{Label, Labels},
+    model::{
+        Label, Labels,
+        field::{Fault, Field, Mapping},
+    },
     policy::rules::{
         PolicyError, Selector, SelectorKey, ServiceName,
-        services::{ServiceFact, ServiceObjectKey, ServiceReport},
+        service_facts::{ServiceFact, ServiceObjectKey, ServiceReport},
     },
 };
 

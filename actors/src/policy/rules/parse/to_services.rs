@@ -1,8 +1,10 @@
 //! Reads `toServices`: by name or by labels. Which backends these have is found out later.
 
 use super::selector::{Keys, selector};
-use crate::model::field::{Fault, Field};
-use crate::policy::rules::services::{ServiceBy, ServiceMatch, ServiceSelector};
+use crate::{
+    model::field::{Fault, Field},
+    policy::rules::peer::{ServiceBy, ServiceMatch, ServiceSelector},
+};
 
 /// Reads an entry of `toServices`. As Cilium has it, one that says no namespace means every one.
 pub(super) fn services(field: &Field<'_>) -> Result<ServiceMatch, Fault> {

@@ -4,7 +4,6 @@ use std::{collections::BTreeMap, rc::Rc};
 
 use serde_json::Value;
 
-use super::{ServiceCacheState, ServiceNews};
 use crate::services::{
     health_checks::HealthCheck,
     service_cache::{
@@ -12,7 +11,9 @@ use crate::services::{
         claims::Stores,
         expand::DesiredService,
         object::Spec,
-        reported::{Name, ServiceReports},
+        reported::ServiceReports,
+        source_object::Name,
+        state::{ServiceCacheState, ServiceNews},
     },
 };
 

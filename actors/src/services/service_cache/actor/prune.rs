@@ -2,12 +2,15 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use super::{Apart, Pruned, ServiceCacheState};
 use crate::{
     model::{Frontend, Transport},
     mutants::{Mutant, mutated},
     ports::service_flags,
-    services::service_cache::{ServiceSource, shape::Shape},
+    services::service_cache::{
+        ServiceSource,
+        shape::Shape,
+        state::{Apart, Pruned, ServiceCacheState},
+    },
 };
 
 impl ServiceCacheState {

@@ -1,9 +1,11 @@
 //! Quarantine of backends on request: whoever asks is answered when the kernel has it.
 
-use super::{ServiceCacheState, Services};
 use crate::{
     model::L4Address,
-    services::service_cache::{UnknownBackend, writing::WrittenReply},
+    services::service_cache::{
+        UnknownBackend,
+        state::{ServiceCacheState, Services, WrittenReply},
+    },
 };
 
 impl Services {

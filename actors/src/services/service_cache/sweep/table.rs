@@ -7,30 +7,19 @@ use std::{
 
 use ipnet::IpNet;
 
-use super::ServiceSweep;
+use super::stage::{ForeignServiceRows, ServiceSweep};
 use crate::{
     model::{
         BackendId, Frontend, ServiceId,
         drift::{DriftByMap, DriftKind},
     },
-    ports::{MemberKey, PageRows, RowMap, ServiceKeys, SlotKey},
+    ports::{PageRows, RowMap, ServiceKeys},
     services::service_cache::{
         shape::{RealisedShape, Shape, Traces},
         table::{FrontendEntry, FrontendTable, SKIPPED},
         wildcards,
     },
 };
-
-/// Places of rows that belong to no frontend, as it seems.
-#[derive(Default)]
-pub(super) struct ForeignServiceRows {
-    slots: BTreeSet<SlotKey>,
-    members: BTreeSet<(MemberKey, bool)>,
-    reverse: BTreeSet<(ServiceId, bool)>,
-    matches: BTreeSet<(BackendId, ServiceId)>,
-    ranges: BTreeSet<(ServiceId, IpNet)>,
-    tables: BTreeSet<(ServiceId, bool)>,
-}
 
 /// Whether a frontend may have rows in a map.
 fn is_of(map: RowMap, frontend: &Frontend) -> bool {

@@ -1,22 +1,12 @@
 //! Rows for the ports that nobody serves.
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::net::IpAddr;
 
 use crate::{
     model::drift::{DriftByMap, DriftKind},
     ports::{RowMap, SlotRow},
-    services::service_cache::wildcards::Wildcards,
+    services::service_cache::wildcards::{SeenWildcards, Wildcards},
 };
-
-/// What a sweep saw of them.
-#[derive(Debug, Default)]
-pub(in crate::services::service_cache) struct SeenWildcards {
-    /// Addresses with a row as it is to be, and with another one.
-    right: BTreeSet<IpAddr>,
-    wrong: BTreeSet<IpAddr>,
-    /// Their rows are written or removed meanwhile: what is seen of them says nothing.
-    pub(in crate::services::service_cache) skipped: BTreeSet<IpAddr>,
-}
 
 impl Wildcards {
     /// From now on rows are seen.
