@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Who hears of what.
-pub(super) struct Hearer {
+pub(super) struct FeedSubscriber {
     pub(super) name: &'static str,
     pub(super) to: Outlet<ObjectNews>,
     pub(super) of: &'static [FollowedKind],
@@ -25,7 +25,7 @@ pub(super) struct Hearer {
 pub(super) struct Follower {
     pub(super) cluster: Rc<dyn Cluster>,
     pub(super) seed: u64,
-    pub(super) hearers: Vec<Hearer>,
+    pub(super) subscribers: Vec<FeedSubscriber>,
     pub(super) life: OnlyLife,
     standings: Vec<KindStanding>,
     sources: Vec<Ref<SourceMsg>>,
@@ -35,13 +35,13 @@ impl Follower {
     pub(super) fn new(
         cluster: Rc<dyn Cluster>,
         seed: u64,
-        hearers: Vec<Hearer>,
+        subscribers: Vec<FeedSubscriber>,
         life: OnlyLife,
     ) -> Self {
         Self {
             cluster,
             seed,
-            hearers,
+            subscribers,
             life,
             standings: vec![KindStanding::default(); ALL.len()],
             sources: Vec::new(),
@@ -49,9 +49,9 @@ impl Follower {
     }
 
     fn say(&self, of: FollowedKind, news: &ObjectNews) {
-        for hearer in self.hearers.iter().filter(|hearer| hearer.of.contains(&of)) {
-            if hearer.to.say(news.clone()).is_err() {
-                self.life.ending.end(OperatorEnd::Overrun(hearer.name));
+        for subscriber in self.subscribers.iter().filter(|subscriber| subscriber.of.contains(&of)) {
+            if subscriber.to.say(news.clone()).is_err() {
+                self.life.ending.end(OperatorEnd::Overrun(subscriber.name));
             }
         }
     }

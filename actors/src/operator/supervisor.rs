@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{
     collector::{Collector, CollectorMsg, CollectorPeers, CollectorSettings, CollectorView},
     ending::{Ending, OnlyLife, OperatorEnd},
-    follower::{Follower, Hearer},
+    follower::{FeedSubscriber, Follower},
     leadership::{Leadership, LeadershipMsg, LeadershipPeers, LeadershipSettings, LeadershipView},
     news::FollowedKind,
     prefixes::{ClusterPools, PrefixAllocator, PrefixesMsg, PrefixesPeers, PrefixesView},
@@ -157,16 +157,20 @@ impl Leader {
         seed: u64,
     ) -> Ref<ClusterMsg> {
         let (prefixes, collector) = (prefixes.clone(), collector.clone());
-        let hearers = move || {
+        let subscribers = move || {
             let (of_prefixes, of_collector) =
                 (prefixes.outlet(PrefixesMsg::News), collector.outlet(CollectorMsg::News));
             vec![
-                Hearer { name: "prefixes", to: of_prefixes, of: &[FollowedKind::CiliumNodes] },
-                Hearer { name: "collector", to: of_collector, of: &super::resources::ALL },
+                FeedSubscriber {
+                    name: "prefixes",
+                    to: of_prefixes,
+                    of: &[FollowedKind::CiliumNodes],
+                },
+                FeedSubscriber { name: "collector", to: of_collector, of: &super::resources::ALL },
             ]
         };
         let (cluster, life) = (Rc::clone(&self.cluster), OnlyLife::new("follower", &self.ending));
-        let make = move || Follower::new(Rc::clone(&cluster), seed, hearers(), life.clone());
+        let make = move || Follower::new(Rc::clone(&cluster), seed, subscribers(), life.clone());
         host.spawn("follower", CAPACITY, make)
     }
 

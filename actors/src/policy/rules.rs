@@ -10,7 +10,6 @@
 mod acquaint;
 mod actor;
 mod answers;
-mod bearers;
 mod behind;
 mod change;
 mod cookie;
@@ -47,6 +46,7 @@ mod services;
 mod settings;
 mod show;
 mod touched;
+mod users;
 
 #[cfg(test)]
 mod tests;

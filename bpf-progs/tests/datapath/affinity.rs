@@ -1,6 +1,5 @@
 //! Clients that keep their backend from connection to connection.
 
-
 use crate::common::*;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

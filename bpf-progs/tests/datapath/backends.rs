@@ -1,6 +1,5 @@
 //! Which backend a connection to a service gets, and how long it keeps it.
 
-
 use crate::common::*;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -1,7 +1,7 @@
 //! A packet that both policies allow reaches a local endpoint, or the stack for everywhere else.
 
-use aya::maps::HashMap;
 use crate::common::*;
+use aya::maps::HashMap;
 use std::net::IpAddr;
 use volvox_bpf_progs::layouts::*;
 

@@ -1,6 +1,5 @@
 //! Direct server return: a client uses one port towards several nodes at once, and all have one backend.
 
-
 use crate::common::outside::{Ends, World, backend_id, open_service, serving};
 use crate::common::*;
 use std::net::{IpAddr, SocketAddr};

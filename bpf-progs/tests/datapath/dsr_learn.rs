@@ -1,6 +1,5 @@
 //! Direct server return, at the node of the backend: it answers as what the client asked.
 
-
 use crate::common::outside::{World, backend_id, serving};
 use crate::common::*;
 use std::net::{IpAddr, SocketAddr};

@@ -1,6 +1,5 @@
 //! Direct server return, at the node that a client asks: his packets go on with their source.
 
-
 use crate::common::outside::{World, open_service, route_outside};
 use crate::common::*;
 use std::net::{IpAddr, SocketAddr};

@@ -1,11 +1,10 @@
 //! Direct server return between two nodes in namespaces of their own, the programs attached to each.
 
-
-use aya::programs::TcAttachType;
 use crate::common::outside::open_service;
 use crate::common::overlay::{attach, heard};
 use crate::common::talk::*;
 use crate::common::*;
+use aya::programs::TcAttachType;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;

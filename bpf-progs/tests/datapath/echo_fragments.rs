@@ -1,6 +1,5 @@
 //! Echoes that are longer than a frame: later fragments belong to the flow of the first one, by its identifier.
 
-
 use crate::common::outside::World;
 use crate::common::*;
 use std::net::IpAddr;

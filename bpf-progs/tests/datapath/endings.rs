@@ -1,6 +1,5 @@
 //! How connections end: by a reset or by both sides' FIN, with their entries of services, and their ports.
 
-
 use crate::common::outside::World;
 use crate::common::*;
 use volvox_bpf_progs::layouts::*;

@@ -1,7 +1,6 @@
 //! Any row may be evicted. Of every kind of live flow each single row of each map is taken away, and packets of both
 //! directions come again: they get what they got before, or they drop. None has another address.
 
-
 use crate::common::outside::{World, open_service, route_outside};
 use crate::common::rows::{Rows, bring_back, rows_of};
 use crate::common::*;

@@ -1,6 +1,5 @@
 //! Whatever is switched on or off, the kernel takes the programs: it looks at other paths each time.
 
-
 use crate::common::*;
 use volvox_bpf_progs::Features;
 

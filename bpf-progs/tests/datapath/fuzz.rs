@@ -1,7 +1,6 @@
 //! A slice of the fuzzer: what frames do to the loaded programs, and that its oracle sees it. More of it:
 //! `cargo run -p volvox-bpf-progs --example fuzz -- --frames 10000000`.
 
-
 use crate::common::fuzz::{
     self, At, CLIENT, Hook, JAILED, Network, OPEN, Oracle, Runner, SERVER, Seen, Shot,
 };

@@ -1,6 +1,5 @@
 //! Connections of the node itself: who opened one is answered, and each packet of his is judged.
 
-
 use crate::common::outside::{World, comparable, open_service};
 use crate::common::*;
 use std::net::IpAddr;

@@ -1,6 +1,5 @@
 //! What the node and an endpoint of its own say to each other: two ends, two policies.
 
-
 use crate::common::*;
 use std::net::{IpAddr, Ipv6Addr};
 use volvox_bpf_progs::Features;

@@ -1,6 +1,5 @@
 //! What the node's policy is not asked about, and what it is although it is no plain packet.
 
-
 use crate::common::outside::World;
 use crate::common::*;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

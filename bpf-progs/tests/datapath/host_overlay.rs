@@ -1,6 +1,5 @@
 //! The node's policy where the overlay leads to it.
 
-
 use crate::common::overlay::{PEERS, World, heard, peer};
 use crate::common::talk::*;
 use crate::common::*;

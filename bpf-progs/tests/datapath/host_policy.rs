@@ -1,9 +1,8 @@
 //! What the node itself may hear and send, at its device.
 
-
-use aya::maps::PerCpuHashMap;
 use crate::common::outside::World;
 use crate::common::*;
+use aya::maps::PerCpuHashMap;
 use std::net::IpAddr;
 use volvox_bpf_progs::drop_reason::source_file;
 use volvox_bpf_progs::layouts::*;

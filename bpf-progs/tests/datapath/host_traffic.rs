@@ -1,10 +1,9 @@
 //! Sockets in real namespaces, and a node whose own policy is asked at every one of its interfaces.
 
-
-use aya::programs::TcAttachType;
 use crate::common::overlay::{CLIENT, PEERS, World, attach, bits, heard, peer};
 use crate::common::talk::*;
 use crate::common::*;
+use aya::programs::TcAttachType;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Who a packet is from and to: rows of endpoints, the ipcache, the world, packet marks.
 
-use aya::maps::HashMap;
 use crate::common::*;
+use aya::maps::HashMap;
 use std::net::IpAddr;
 use volvox_bpf_progs::Features;
 use volvox_bpf_progs::layouts::*;

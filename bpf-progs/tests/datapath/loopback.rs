@@ -1,6 +1,5 @@
 //! An endpoint that is its own backend: it sees a stand-in for its own address.
 
-
 use crate::common::*;
 use std::net::IpAddr;
 use volvox_bpf_progs::layouts::*;

@@ -1,8 +1,7 @@
 //! Backends chosen by a table that every node computes alike.
 
-
-use aya::maps::{Array, HashOfMaps, MapData};
 use crate::common::*;
+use aya::maps::{Array, HashOfMaps, MapData};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use volvox_bpf_progs::layouts::*;

@@ -1,6 +1,5 @@
 //! What endpoints send to outside the cluster gets the address of the device that it leaves by.
 
-
 use crate::common::outside::{World, comparable};
 use crate::common::*;
 

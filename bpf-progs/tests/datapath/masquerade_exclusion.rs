@@ -1,6 +1,5 @@
 //! What keeps its source on its way out, and what cannot go out.
 
-
 use crate::common::outside::World;
 use crate::common::*;
 use std::net::IpAddr;

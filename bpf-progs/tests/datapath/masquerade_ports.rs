@@ -1,6 +1,5 @@
 //! Which port stands for an endpoint's, and that no two flows have one.
 
-
 use crate::common::outside::World;
 use crate::common::*;
 use std::net::IpAddr;

@@ -1,7 +1,7 @@
 //! `cilium_metrics` and `cilium_policystats`: every packet is counted once.
 
-use aya::maps::PerCpuHashMap;
 use crate::common::*;
+use aya::maps::PerCpuHashMap;
 use std::collections::BTreeMap;
 use volvox_bpf_progs::Features;
 use volvox_bpf_progs::layouts::*;

@@ -1,7 +1,7 @@
 //! IPv6 neighbour discovery: the gateway and the local endpoints are answered for here.
 
-use aya::maps::HashMap;
 use crate::common::*;
+use aya::maps::HashMap;
 use std::net::Ipv6Addr;
 use volvox_bpf_progs::layouts::*;
 

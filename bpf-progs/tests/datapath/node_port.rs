@@ -1,6 +1,5 @@
 //! Services that clients outside use: backends here, elsewhere, and the node itself.
 
-
 use crate::common::outside::{World, open_service, route_outside};
 use crate::common::*;
 use std::net::IpAddr;

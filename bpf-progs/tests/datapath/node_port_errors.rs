@@ -1,6 +1,5 @@
 //! ICMP errors about connections by a service from outside: each side hears of what it sent.
 
-
 use crate::common::outside::{World, comparable, open_service, route_outside};
 use crate::common::*;
 use std::net::IpAddr;

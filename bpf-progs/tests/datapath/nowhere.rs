@@ -1,7 +1,6 @@
 //! Addresses that are no machine's, packets that go on to others than their address says, and sources that cannot come
 //! from where they do.
 
-
 use crate::common::outside::{open_service, route_outside, serving};
 use crate::common::*;
 use std::net::{IpAddr, Ipv4Addr};

@@ -1,6 +1,5 @@
 //! Only what opens a connection makes an entry that permits answers, and no attempt is an answer.
 
-
 use crate::common::outside::World;
 use crate::common::rows::{Rows, bring_back, rows_of};
 use crate::common::*;

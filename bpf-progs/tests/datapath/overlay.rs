@@ -1,14 +1,13 @@
 //! The overlay: what endpoints of other nodes say and hear through it.
 
-
-use aya::maps::HashMap;
-use aya::maps::lpm_trie::{Key, LpmTrie};
-use aya::programs::tc::TcAttachType;
 use crate::common::frame::ANY_MACS;
 use crate::common::host::host_firewall;
 use crate::common::overlay::*;
 use crate::common::talk::*;
 use crate::common::*;
+use aya::maps::HashMap;
+use aya::maps::lpm_trie::{Key, LpmTrie};
+use aya::programs::tc::TcAttachType;
 use std::net::IpAddr;
 use volvox_bpf_progs::Features;
 use volvox_bpf_progs::layouts::*;

@@ -1,13 +1,12 @@
 //! Services whose backends are behind the overlay: clients outside are answered through it, and neither
 //! they nor the node itself hear what is another's.
 
-
-use aya::programs::tc::TcAttachType;
 use crate::common::host::{everything, host_firewall};
 use crate::common::outside::open_service;
 use crate::common::overlay::*;
 use crate::common::talk::*;
 use crate::common::*;
+use aya::programs::tc::TcAttachType;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use volvox_bpf_progs::Features;

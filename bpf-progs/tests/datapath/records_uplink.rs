@@ -1,6 +1,5 @@
 //! What `cilium_events` says of packets at a node's device.
 
-
 use crate::common::outside::{World, open_service, route_outside};
 use crate::common::*;
 use volvox_bpf_progs::TracePoint;

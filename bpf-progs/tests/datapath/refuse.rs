@@ -1,6 +1,5 @@
 //! What nobody serves is refused at once, as if the service did it, and never leaves the node.
 
-
 use crate::common::outside::{World, open_service, route_outside};
 use crate::common::*;
 use std::net::IpAddr;

@@ -1,10 +1,9 @@
 //! Rows are replaced while packets pass by them: none is dropped or goes astray. The tables of these
 //! tests have few buckets, so that whoever looks for a row passes others on the way.
 
-
-use aya::maps::{Array, HashMap, HashOfMaps, MapData};
 use crate::common::outside::{World, open_service, route_outside};
 use crate::common::*;
+use aya::maps::{Array, HashMap, HashOfMaps, MapData};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;

@@ -1,8 +1,8 @@
 //! While connection tracking changes its size, hooks run programs of two generations, each with
 //! maps of its own. What the one tracks, the other knows.
 
-use aya::maps::{ArrayOfMaps, Map, MapFd};
 use crate::common::*;
+use aya::maps::{ArrayOfMaps, Map, MapFd};
 use std::net::IpAddr;
 use volvox_bpf_progs::{layouts::*, maps};
 

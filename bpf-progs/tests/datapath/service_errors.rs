@@ -1,6 +1,5 @@
 //! ICMP errors about connections by a service: each side hears of the packet that it sent.
 
-
 use crate::common::overlay::REMOTE_NODE;
 use crate::common::*;
 use std::net::IpAddr;

@@ -1,6 +1,5 @@
 //! Fragments: all of a datagram to a service go to one backend, and policy knows their ports.
 
-
 use crate::common::*;
 use std::net::IpAddr;
 use volvox_bpf_progs::layouts::*;

@@ -1,6 +1,5 @@
 //! Sockets in real namespaces that speak by services, the programs attached where they belong.
 
-
 use crate::common::talk::*;
 use crate::common::*;
 use std::io::ErrorKind;

@@ -1,6 +1,5 @@
 //! What an endpoint sends to a service reaches a backend, and what comes back comes from the service.
 
-
 use crate::common::*;
 use std::net::{IpAddr, SocketAddr};
 use volvox_bpf_progs::layouts::*;

@@ -1,6 +1,5 @@
 //! What `cilium_signals` says where there is no room.
 
-
 use crate::common::outside::World;
 use crate::common::*;
 use std::net::IpAddr;

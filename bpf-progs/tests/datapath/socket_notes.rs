@@ -1,8 +1,7 @@
 //! Where it is noted what a socket asked for: in the set of its number, and in a map if that is full.
 
-
-use aya::maps::{Array, HashMap};
 use crate::common::*;
+use aya::maps::{Array, HashMap};
 use rustix::net::sockopt::socket_cookie;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};

@@ -1,7 +1,6 @@
 //! Load balancing by socket: a socket that asks for a service speaks with a backend and never hears
 //! of it.
 
-
 use crate::common::*;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};

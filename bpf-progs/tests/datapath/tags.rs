@@ -1,12 +1,11 @@
 //! Frames with tags of VLANs. The kernel takes the first tag off before any program sees a frame, so these go by
 //! real interfaces.
 
-
-use aya::programs::tc::TcAttachType;
 use crate::common::outside::route_outside;
 use crate::common::overlay::attach;
 use crate::common::talk::udp_socket;
 use crate::common::*;
+use aya::programs::tc::TcAttachType;
 use std::net::IpAddr;
 use std::time::Duration;
 use volvox_bpf_progs::layouts::*;

@@ -1,11 +1,10 @@
 //! Sockets in real namespaces on both sides of a node's device, the programs attached to it.
 
-
-use aya::programs::tc::TcAttachOptions;
-use aya::programs::{LinkOrder, SchedClassifier, TcAttachType};
 use crate::common::outside::{open_service, outside};
 use crate::common::talk::*;
 use crate::common::*;
+use aya::programs::tc::TcAttachOptions;
+use aya::programs::{LinkOrder, SchedClassifier, TcAttachType};
 use std::io::ErrorKind;
 use std::net::{IpAddr, TcpListener, TcpStream};
 use volvox_bpf_progs::layouts::*;

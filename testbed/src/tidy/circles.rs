@@ -83,10 +83,9 @@ impl<'a> Files<'a> {
             files.texts.insert(names.map(str::to_owned).collect(), text);
         }
         for (module, text) in &files.texts {
-            for path in imports::handed_on(text) {
-                let Some(name) = path.split("::").last() else { continue };
+            for (name, path) in imports::handed_on(text) {
                 let Some(whence) = files.whole(module, &path) else { continue };
-                files.handed_on.insert((module.clone(), name.to_owned()), whence);
+                files.handed_on.insert((module.clone(), name), whence);
             }
         }
         files

@@ -36,6 +36,7 @@ pub(super) fn imports(text: &str, module: &[String]) -> Vec<(usize, Vec<String>)
 pub(super) fn paths(text: &str) -> Vec<String> {
     let code = code_of(text);
     let (imported, rest) = statements(&code, false);
+    let imported: Vec<_> = imported.iter().flat_map(|path| expand(path)).collect();
     let by_name = |name: &str| imported.iter().find(|path| path.rsplit("::").next() == Some(name));
     let inside = rest
         .split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | ':')))
@@ -49,9 +50,14 @@ pub(super) fn paths(text: &str) -> Vec<String> {
     imported.into_iter().chain(inside).collect()
 }
 
-/// Paths of names that a file hands on, as they are written.
-pub(super) fn handed_on(text: &str) -> Vec<String> {
-    statements(&code_of(text), true).0
+/// Names that a file hands on, each with the path of what it is, as that is written.
+pub(super) fn handed_on(text: &str) -> Vec<(String, String)> {
+    let (paths, _) = statements(&code_of(text), true);
+    let named = paths.into_iter().map(|path| match path.split_once(" as ") {
+        Some((path, name)) => (name.to_owned(), path.to_owned()),
+        None => (path.rsplit("::").next().unwrap_or(&path).to_owned(), path),
+    });
+    named.collect()
 }
 
 /// All paths of statements `use`, public ones or the others, and the code without any of both.
@@ -79,7 +85,7 @@ fn statements(code: &str, public: bool) -> (Vec<String>, String) {
         if let Some((is_public, text)) = statement.take_if(|(_, text)| text.ends_with(';'))
             && is_public == public
         {
-            found.extend(expand(text.trim_end_matches(';')));
+            found.extend(expand_named(text.trim_end_matches(';')));
         }
     }
     (found, rest)
@@ -107,10 +113,14 @@ fn code_of(text: &str) -> String {
 
 /// All paths of a tree of imports.
 fn expand(tree: &str) -> Vec<String> {
+    let paths = expand_named(tree).into_iter();
+    paths.map(|path| path.split(" as ").next().unwrap_or(&path).trim().to_owned()).collect()
+}
+
+/// All paths of a tree of imports, with the names that they are given.
+fn expand_named(tree: &str) -> Vec<String> {
     let tree = tree.trim();
-    let Some((before, inside)) = tree.split_once('{') else {
-        return vec![tree.split(" as ").next().unwrap_or(tree).trim().to_owned()];
-    };
+    let Some((before, inside)) = tree.split_once('{') else { return vec![tree.to_owned()] };
     let inside = inside.strip_suffix('}').unwrap_or(inside);
     let (mut depth, mut from, mut paths) = (0, 0, Vec::new());
     let ends = inside.char_indices().chain([(inside.len(), ',')]);
@@ -121,7 +131,7 @@ fn expand(tree: &str) -> Vec<String> {
             ',' if depth == 0 => {
                 let part = inside[from..at].trim();
                 from = (at + 1).min(inside.len());
-                let part = if part.is_empty() { Vec::new() } else { expand(part) };
+                let part = if part.is_empty() { Vec::new() } else { expand_named(part) };
                 paths.extend(part.into_iter().map(|it| format!("{}{it}", before.trim())));
             }
             _ => {}
@@ -168,8 +178,9 @@ mod tests {
 
     #[test]
     fn what_is_used_is_not_what_is_handed_on() {
-        let text = "pub(super) use a::{\n    B,\n    c::D,\n};\nuse super::{e, f::G};\n\nfn h() { e::i(); j::K::l(); M::n() }\n";
-        assert_eq!(handed_on(text), ["a::B", "a::c::D"]);
+        let text = "pub(super) use a::{\n    B,\n    c::D as X,\n};\nuse super::{e, f::G};\n\nfn h() { e::i(); j::K::l(); M::n() }\n";
+        let named = [("B", "a::B"), ("X", "a::c::D")];
+        assert_eq!(handed_on(text), named.map(|(name, path)| (name.to_owned(), path.to_owned())));
         assert_eq!(paths(text), ["super::e", "super::f::G", "super::e::i", "j::K::l"]);
     }
 

@@ -10,7 +10,7 @@ use ipnet::IpNet;
 
 use super::{
     EndpointPolicy, IdentityView, KnownServices, PeerFacts, Repository, Resolved, Resolver,
-    Subject, bearers::Bearers, change::PrefixChange, identities::prefix_facts,
+    Subject, change::PrefixChange, identities::prefix_facts, users::IdentityUsers,
 };
 use crate::model::{IdentityId, Labels, Manifest, NamedPorts};
 
@@ -23,7 +23,7 @@ pub(super) struct Knowledge {
     /// What rules name by services. Those in force hold what these came to.
     pub(super) services: KnownServices,
     pub(super) view: IdentityView,
-    pub(super) identity_users: Bearers,
+    pub(super) identity_users: IdentityUsers,
     pub(super) revision: u64,
     /// By subject, computed when it was first asked for and again after every change.
     pub(super) computed: BTreeMap<Subject, Computed>,
@@ -53,7 +53,7 @@ impl Knowledge {
         named_ports: BTreeMap<IdentityId, Arc<NamedPorts>>,
     ) -> Self {
         let mut view = IdentityView::default();
-        let mut identity_users = Bearers::default();
+        let mut identity_users = IdentityUsers::default();
         identity_users.hear_of_others(named_ports);
         for (id, labels) in reserved {
             let named_ports = identity_users.named_ports(id);

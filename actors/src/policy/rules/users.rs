@@ -11,13 +11,13 @@ use crate::model::{EndpointId, IdentityId, NamedPorts};
 /// Every endpoint whose ports have names, by its identity, and other nodes' pods. While an endpoint
 /// changes its identity it has both: packets may still carry the one before.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Bearers {
+pub(super) struct IdentityUsers {
     here: BTreeMap<IdentityId, BTreeMap<EndpointId, NamedPorts>>,
     /// All names that pods of other nodes have.
     others: BTreeMap<IdentityId, Arc<NamedPorts>>,
 }
 
-impl Bearers {
+impl IdentityUsers {
     /// Takes in what is said of an endpoint; whether that is new.
     pub(super) fn insert(&mut self, identity_user: IdentityUser) -> bool {
         let IdentityUser { endpoint, identity, named_ports } = identity_user;
