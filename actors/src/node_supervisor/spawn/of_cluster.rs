@@ -31,7 +31,11 @@ const BROUGHT_AFTER: Duration = Duration::from_secs(30);
 
 impl Spawn<'_> {
     /// The cluster's other nodes, if there is a cluster.
-    pub(super) fn nodes(&self, basis: &Basis, own: &NodeActors) -> Option<Ref<RemoteNodesMsg>> {
+    pub(in crate::node_supervisor) fn nodes(
+        &self,
+        basis: &Basis,
+        own: &NodeActors,
+    ) -> Option<Ref<RemoteNodesMsg>> {
         if !self.in_cluster() {
             return None;
         }
@@ -52,7 +56,7 @@ impl Spawn<'_> {
     }
 
     /// Who keeps what this node says of itself in the cluster, if it says anything.
-    pub(super) fn publisher(&mut self) -> Option<Ref<PublisherMsg>> {
+    pub(in crate::node_supervisor) fn publisher(&mut self) -> Option<Ref<PublisherMsg>> {
         let (cluster, publish) = self.ports.cluster.clone().zip(self.settings.publish.take())?;
         self.settings.follow.further = publish.feeds();
         let (late, late_restore) = (self.late.endpoints.clone(), self.late.restore.clone());
@@ -65,7 +69,7 @@ impl Spawn<'_> {
     }
 
     /// Who follows the cluster, if one is followed.
-    pub(super) fn cluster(
+    pub(in crate::node_supervisor) fn cluster(
         &mut self,
         basis: &Basis,
         serving: &ServiceActors,
@@ -98,7 +102,7 @@ impl Spawn<'_> {
     }
 
     /// Who brings definitions to the cluster, if there are some to bring. Who waits for them hears of it.
-    pub(super) fn definitions(
+    pub(in crate::node_supervisor) fn definitions(
         &mut self,
         follower: Option<&Ref<ClusterMsg>>,
     ) -> Option<Ref<DefinitionsMsg>> {
@@ -127,7 +131,7 @@ impl Spawn<'_> {
     }
 
     /// Who shares identities and addresses with other nodes, if that is done.
-    pub(super) fn sharing(
+    pub(in crate::node_supervisor) fn sharing(
         &mut self,
         basis: &Basis,
         policy: &Ref<PolicyMsg>,
@@ -157,7 +161,7 @@ impl Spawn<'_> {
     }
 
     /// Who reads other clusters, if that is done.
-    pub(super) fn mesh(
+    pub(in crate::node_supervisor) fn mesh(
         &self,
         serving: &ServiceActors,
         sharing: &SharingActors,
