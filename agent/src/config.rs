@@ -23,9 +23,9 @@ use std::{ffi::OsString, time::Duration};
 
 use clap::{
     ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, ValueEnum,
-    parser::ValueSource,
+    error::ErrorKind, parser::ValueSource,
 };
-use volvox_cluster::Access;
+use volvox_cluster::{Access, Servers};
 
 pub use aggregation::{MonitorAggregation, TcpFlags, TcpFlagsError};
 pub use error::ConfigError;
@@ -47,7 +47,8 @@ const API_RATE_LIMIT: &str = "api_rate_limit";
 /// Flags that hold lists.
 const MONITOR_FLAGS: &str = "monitor_aggregation_flags";
 const KVSTORE_OPT: &str = "kvstore_opt";
-const LISTS: [&str; 4] = [LABELS, API_RATE_LIMIT, MONITOR_FLAGS, KVSTORE_OPT];
+const API_SERVER: &str = "k8s_api_server";
+const LISTS: [&str; 5] = [LABELS, API_RATE_LIMIT, MONITOR_FLAGS, KVSTORE_OPT, API_SERVER];
 
 /// A node agent whose restart nobody notices.
 #[derive(Debug, Parser)]
@@ -105,7 +106,7 @@ pub fn load(
     let line = CommandLine::from_arg_matches(&matches)?;
     let origins = layers::Origins::new(&own, &lower);
     let mut loaded = Loaded { verb: line.verb, config: line.config, warnings };
-    loaded.config.gather(&own);
+    loaded.config.gather(&own)?;
     loaded.warnings.extend(check::check(&loaded.config, &origins)?);
     Ok(loaded)
 }
@@ -146,7 +147,7 @@ impl Config {
     pub fn api_server(&self) -> Option<Access> {
         let said = Access {
             kubeconfig: self.k8s_kubeconfig_path.clone(),
-            server: self.k8s_api_server.clone(),
+            servers: self.k8s_api_server.clone().unwrap_or_default(),
         };
         self.enable_k8s.then_some(said).and_then(Access::found)
     }
@@ -157,7 +158,7 @@ impl Config {
     }
 
     /// Puts the pieces of lists together that the command line gave.
-    fn gather(&mut self, own: &ArgMatches) {
+    fn gather(&mut self, own: &ArgMatches) -> Result<(), ConfigError> {
         let is_given = |id: &str| own.value_source(id) == Some(ValueSource::CommandLine);
         if is_given(LABELS) {
             let pieces = own.get_many::<List>(LABELS).into_iter().flatten();
@@ -178,6 +179,16 @@ impl Config {
             let all = pieces.fold(0, |all, piece| all | piece.0);
             self.monitor_aggregation_flags = TcpFlags(all);
         }
+        if is_given(API_SERVER) {
+            let pieces = own.get_many::<Servers>(API_SERVER).into_iter().flatten();
+            let all = pieces.map(ToString::to_string).collect::<Vec<_>>().join(",");
+            let servers = all.parse().map_err(|error| {
+                let text = format!("--k8s-api-server={all}: {error}\n");
+                clap::Error::raw(ErrorKind::ValueValidation, text)
+            })?;
+            self.k8s_api_server = Some(servers);
+        }
+        Ok(())
     }
 
     /// The settings that nothing was told about.

@@ -133,7 +133,7 @@ pub async fn hear(
     mut tell: impl FnMut(String),
 ) -> anyhow::Result<Pools> {
     let access = config.api_server().context("a cluster is named")?;
-    let mut connection = Connection::new(access.clone());
+    let connection = Connection::new(access);
     let (mut pause, mut patience, mut tries) = (PAUSE, PATIENCE, 0_u32);
     let (node, mode) = (&publish.node_name, expected.mode);
     loop {
@@ -150,10 +150,9 @@ pub async fn hear(
             Ok(Err(_)) | Err(_) if copy.is_some() => return Ok(copy.unwrap_or_default()),
             Ok(Err(error)) => error.to_string(),
             Err(_) => {
-                let why = format!("the API server did not answer within {} s", patience.as_secs());
-                connection = Connection::new(access.clone());
+                let error = connection.give_up(patience).await;
                 patience = (2 * patience).min(PATIENCE_MAX);
-                why
+                error.to_string()
             }
         };
         tries += 1;

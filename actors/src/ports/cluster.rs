@@ -171,6 +171,17 @@ impl ClusterError {
     pub(crate) fn of<T>(answer: Result<Result<T, Self>, AskError>) -> Result<T, Self> {
         answer.unwrap_or_else(|error| Err(Self::Unreachable(error.to_string())))
     }
+
+    /// The same for who waits less than the way to the server does: it says which one was asked.
+    pub(crate) fn of_asked<T>(
+        answer: Result<Result<T, Self>, AskError>,
+        cluster: &dyn Cluster,
+    ) -> Result<T, Self> {
+        answer.unwrap_or_else(|error| {
+            let asked = cluster.address().map(|address| format!("cannot reach {address}: {error}"));
+            Err(Self::Unreachable(asked.unwrap_or_else(|| error.to_string())))
+        })
+    }
 }
 
 impl Resource {
@@ -187,6 +198,12 @@ impl Resource {
 
 /// An API server.
 pub trait Cluster {
+    /// The address of the server that was asked last, for people; none if it has no address, or
+    /// nobody asked.
+    fn address(&self) -> Option<String> {
+        None
+    }
+
     /// Lists a page of a resource: the first one as everything is now, others as `next` of the page
     /// before says.
     fn list(

@@ -9,7 +9,7 @@ use hyper::{
     body::Bytes,
     header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER},
 };
-use kube::{Client, client::Body};
+use kube::client::Body;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, time::timeout};
@@ -19,7 +19,7 @@ use volvox_actors::{
 };
 use volvox_system::causes::reported;
 
-use super::{Access, Seen, events::Lines, trim::object};
+use super::{Access, Seen, access::Asked, events::Lines, failover::Failover, trim::object};
 
 /// Objects on a page.
 const PAGE: usize = 250;
@@ -29,15 +29,26 @@ const PAGE_BYTES_MAX: usize = 512 << 20;
 const FAILURE_BYTES_MAX: usize = 64 << 10;
 /// A server from which nothing comes for so long does not answer. One that is slow does.
 const SILENCE: Duration = Duration::from_secs(30);
+/// What proxies say in place of a server that is not there. Of several servers the next one is asked.
+const NOT_THERE: [StatusCode; 3] =
+    [StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT];
 /// How long a server is left alone that is busy and does not say how long.
 const BUSY: Duration = Duration::from_secs(1);
 /// The longest that a server may ask to be left alone.
 const BUSY_MAX: Duration = Duration::from_secs(300);
 
-/// The way to the server. What failed is forgotten: the next request reads anew how to get there.
+/// The way to the servers. What failed is forgotten: the next request reads anew how to get there.
 pub struct Connection {
-    access: Access,
-    client: tokio::sync::Mutex<Option<Client>>,
+    failover: Failover,
+    /// A server from which nothing comes for so long does not answer.
+    silence: Duration,
+}
+
+/// What a server begins to say.
+struct Answer {
+    response: Response<Body>,
+    /// Who says it.
+    asked: Asked,
 }
 
 #[derive(Deserialize)]
@@ -58,7 +69,24 @@ struct ListMeta {
 impl Connection {
     /// A way by which nothing was asked yet.
     pub fn new(access: Access) -> Self {
-        Self { access, client: tokio::sync::Mutex::default() }
+        Self { failover: Failover::new(access), silence: SILENCE }
+    }
+
+    /// The same with less patience.
+    #[cfg(test)]
+    pub(super) fn hasty(access: Access, silence: Duration) -> Self {
+        Self { silence, ..Self::new(access) }
+    }
+
+    /// Whoever asked waits no longer. That counts as a failure of the server: the next request goes to
+    /// the next one, over another connection.
+    pub async fn give_up(&self, waited: Duration) -> ClusterError {
+        self.failover.give_up(&silent(waited)).await
+    }
+
+    /// The server that is asked, if one was.
+    pub(super) fn address(&self) -> Option<String> {
+        self.failover.address()
     }
 
     /// One page of a list.
@@ -74,7 +102,7 @@ impl Connection {
             let _ = write!(path, "&continue={}", volvox_rest::escape(next));
         }
         let answer = self.get(path).await?;
-        let bytes = collect(answer, PAGE_BYTES_MAX).await?;
+        let bytes = self.collect(answer, PAGE_BYTES_MAX).await?;
         let list: List = serde_json::from_slice(&bytes).map_err(|error| {
             ClusterError::Failed(format!("its list of {} is none: {error}", resource.name))
         })?;
@@ -87,7 +115,7 @@ impl Connection {
     /// One object.
     pub async fn one(&self, resource: &Resource, key: &ObjectKey) -> Result<Object, ClusterError> {
         let path = format!("{}/{}", resource.path_in(&key.namespace), key.name);
-        let bytes = collect(self.get(path).await?, PAGE_BYTES_MAX).await?;
+        let bytes = self.collect(self.get(path).await?, PAGE_BYTES_MAX).await?;
         let value = serde_json::from_slice(&bytes)
             .map_err(|error| ClusterError::Failed(format!("{key} of it is none: {error}")))?;
         object(resource, value)
@@ -100,7 +128,7 @@ impl Connection {
             Err(ClusterError::NotFound(_)) => return Ok(None),
             answer => answer?,
         };
-        let bytes = collect(answer, PAGE_BYTES_MAX).await?;
+        let bytes = self.collect(answer, PAGE_BYTES_MAX).await?;
         let object: Value = serde_json::from_slice(&bytes).map_err(|error| {
             ClusterError::Failed(format!("its definition {name} is none: {error}"))
         })?;
@@ -139,7 +167,8 @@ impl Connection {
             lifetime.as_secs(),
             volvox_rest::escape(version)
         );
-        let mut body = self.get(path).await?.into_body();
+        let Answer { response, asked } = self.get(path).await?;
+        let mut body = response.into_body();
         let mut lines = Lines::default();
         // It began.
         let mut changes = Vec::new();
@@ -148,7 +177,10 @@ impl Connection {
             events.send(Ok(changes)).await.map_err(gone)?;
             changes = loop {
                 let frame = body.frame().await.ok_or(ClusterError::Ended)?;
-                let frame = frame.map_err(|error| broken(&error))?;
+                let frame = match frame {
+                    Ok(frame) => frame,
+                    Err(error) => return Err(self.failover.lost(&asked, &reported(&error)).await),
+                };
                 let changes = lines.take(resource, frame.data_ref().map_or(&[], Bytes::as_ref))?;
                 if !changes.is_empty() {
                     break changes;
@@ -190,10 +222,10 @@ impl Connection {
             }
         };
         let answer = self.ask(method, path, Some((kind, body))).await?;
-        collect(answer, PAGE_BYTES_MAX).await.map(drop)
+        self.collect(answer, PAGE_BYTES_MAX).await.map(drop)
     }
 
-    async fn get(&self, path: String) -> Result<Response<Body>, ClusterError> {
+    async fn get(&self, path: String) -> Result<Answer, ClusterError> {
         self.ask(Method::GET, path, None).await
     }
 
@@ -202,23 +234,7 @@ impl Connection {
         method: Method,
         path: String,
         content: Option<(&'static str, String)>,
-    ) -> Result<Response<Body>, ClusterError> {
-        let answer = self.try_ask(method, path, content).await;
-        // Certificates and tokens may have been renewed.
-        use ClusterError::{Refused, Unknown, Unreachable};
-        if matches!(answer, Err(Unreachable(_) | Unknown(_) | Refused(_))) {
-            self.client.lock().await.take();
-        }
-        answer
-    }
-
-    async fn try_ask(
-        &self,
-        method: Method,
-        path: String,
-        content: Option<(&'static str, String)>,
-    ) -> Result<Response<Body>, ClusterError> {
-        let client = self.client().await?;
+    ) -> Result<Answer, ClusterError> {
         let request = Request::builder().method(method).uri(path);
         let request = request.header(ACCEPT, "application/json");
         let request = match content {
@@ -228,21 +244,75 @@ impl Connection {
             None => request.body(Body::empty()),
         };
         let request = request.map_err(|error| ClusterError::Failed(error.to_string()))?;
-        let answer = timeout(SILENCE, client.send(request)).await.map_err(|_| silent())?;
-        let answer = answer.map_err(|error| match error {
-            kube::Error::Service(error) => ClusterError::Unreachable(reported(&*error)),
-            error => ClusterError::Unreachable(reported(&error)),
-        })?;
-        if answer.status().is_success() { Ok(answer) } else { Err(failure(answer).await) }
+        let (client, asked) = self.failover.client().await?;
+        let response = match timeout(self.silence, client.send(request)).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(kube::Error::Service(error))) => {
+                return Err(self.failover.lost(&asked, &reported(&*error)).await);
+            }
+            Ok(Err(error)) => return Err(self.failover.lost(&asked, &reported(&error)).await),
+            Err(_) => return Err(self.failover.lost(&asked, &silent(self.silence)).await),
+        };
+        let answer = Answer { response, asked };
+        if answer.response.status().is_success() {
+            Ok(answer)
+        } else {
+            Err(self.failure(answer).await)
+        }
     }
 
-    async fn client(&self) -> Result<Client, ClusterError> {
-        let mut client = self.client.lock().await;
-        if let Some(client) = &*client {
-            return Ok(client.clone());
+    /// What a status other than success says.
+    async fn failure(&self, answer: Answer) -> ClusterError {
+        let (status, asked) = (answer.response.status(), answer.asked.clone());
+        let after = answer.response.headers().get(RETRY_AFTER);
+        let after = after.and_then(|value| value.to_str().ok());
+        let after = after.and_then(|text| text.trim().parse().ok()).map(Duration::from_secs);
+        let body = self.collect(answer, FAILURE_BYTES_MAX).await.unwrap_or_default();
+        let said = serde_json::from_slice::<Value>(&body).ok();
+        let message = said.as_ref().and_then(|said| said.get("message")).and_then(Value::as_str);
+        let said = message.map_or_else(|| status.to_string(), |text| format!("{status}: {text}"));
+        if NOT_THERE.contains(&status) && self.failover.has_several() {
+            return self.failover.lost(&asked, &said).await;
         }
-        let new = self.access.client().await?;
-        Ok(client.insert(new).clone())
+        match status {
+            StatusCode::UNAUTHORIZED => {
+                self.failover.forget(&asked).await;
+                ClusterError::Unknown(said)
+            }
+            StatusCode::FORBIDDEN => {
+                self.failover.forget(&asked).await;
+                ClusterError::Refused(said)
+            }
+            StatusCode::NOT_FOUND => ClusterError::NotFound(said),
+            StatusCode::GONE => ClusterError::Expired(said),
+            StatusCode::CONFLICT => ClusterError::Conflict(said),
+            StatusCode::UNPROCESSABLE_ENTITY => ClusterError::Invalid(said),
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+                ClusterError::Busy { after: after.unwrap_or(BUSY).min(BUSY_MAX), said }
+            }
+            _ => ClusterError::Failed(said),
+        }
+    }
+
+    /// A whole body.
+    async fn collect(&self, answer: Answer, longest: usize) -> Result<Vec<u8>, ClusterError> {
+        let Answer { response, asked } = answer;
+        let mut body = response.into_body();
+        let mut bytes = Vec::new();
+        loop {
+            let frame = match timeout(self.silence, body.frame()).await {
+                Ok(None) => return Ok(bytes),
+                Ok(Some(Ok(frame))) => frame,
+                Ok(Some(Err(error))) => {
+                    return Err(self.failover.lost(&asked, &reported(&error)).await);
+                }
+                Err(_) => return Err(self.failover.lost(&asked, &silent(self.silence)).await),
+            };
+            bytes.extend_from_slice(frame.data_ref().map_or(&[], Bytes::as_ref));
+            if bytes.len() > longest {
+                return Err(ClusterError::Failed(format!("an answer of over {longest} bytes")));
+            }
+        }
     }
 }
 
@@ -255,47 +325,6 @@ fn path(resource: &Resource) -> String {
     path
 }
 
-/// What a status other than success says.
-async fn failure(answer: Response<Body>) -> ClusterError {
-    let status = answer.status();
-    let after = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-    let after = after.and_then(|text| text.trim().parse().ok()).map(Duration::from_secs);
-    let body = collect(answer, FAILURE_BYTES_MAX).await.unwrap_or_default();
-    let said = serde_json::from_slice::<Value>(&body).ok();
-    let message = said.as_ref().and_then(|said| said.get("message")).and_then(Value::as_str);
-    let said = message.map_or_else(|| status.to_string(), |text| format!("{status}: {text}"));
-    match status {
-        StatusCode::UNAUTHORIZED => ClusterError::Unknown(said),
-        StatusCode::FORBIDDEN => ClusterError::Refused(said),
-        StatusCode::NOT_FOUND => ClusterError::NotFound(said),
-        StatusCode::GONE => ClusterError::Expired(said),
-        StatusCode::CONFLICT => ClusterError::Conflict(said),
-        StatusCode::UNPROCESSABLE_ENTITY => ClusterError::Invalid(said),
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
-            ClusterError::Busy { after: after.unwrap_or(BUSY).min(BUSY_MAX), said }
-        }
-        _ => ClusterError::Failed(said),
-    }
-}
-
-/// A whole body.
-async fn collect(answer: Response<Body>, longest: usize) -> Result<Vec<u8>, ClusterError> {
-    let mut body = answer.into_body();
-    let mut bytes = Vec::new();
-    while let Some(frame) = timeout(SILENCE, body.frame()).await.map_err(|_| silent())? {
-        let frame = frame.map_err(|error| broken(&error))?;
-        bytes.extend_from_slice(frame.data_ref().map_or(&[], Bytes::as_ref));
-        if bytes.len() > longest {
-            return Err(ClusterError::Failed(format!("an answer of over {longest} bytes")));
-        }
-    }
-    Ok(bytes)
-}
-
-fn silent() -> ClusterError {
-    ClusterError::Unreachable(format!("nothing came for {} s", SILENCE.as_secs()))
-}
-
-fn broken(error: &kube::Error) -> ClusterError {
-    ClusterError::Unreachable(reported(error))
+fn silent(waited: Duration) -> String {
+    format!("nothing came for {} s", waited.as_secs_f64())
 }

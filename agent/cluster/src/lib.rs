@@ -1,14 +1,16 @@
 //! The API server: lists and watches on a thread of their own, which also does what they cost:
 //! encryption, parsing, and leaving out what nobody reads.
 //!
-//! Nothing is tried twice here and nothing is remembered: the actors decide what becomes of a
-//! failure.
+//! Nothing is tried twice here: the actors decide what becomes of a failure. Of several servers one is
+//! asked by all. Once it cannot be reached, the next request goes to the next one, round.
 
 mod access;
 mod events;
+mod failover;
 mod fetch;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod servers;
 #[cfg(test)]
 mod tests;
 mod trim;
@@ -30,6 +32,7 @@ use volvox_actors::{
 
 pub use access::Access;
 pub use fetch::Connection;
+pub use servers::{Servers, ServersError};
 
 /// Batches of events that wait for the actors; then the server waits.
 const BATCHES_MAX: usize = 16;
@@ -84,6 +87,10 @@ impl ClusterPort {
 }
 
 impl Cluster for ClusterPort {
+    fn address(&self) -> Option<String> {
+        self.connection.address()
+    }
+
     fn list(
         &self,
         resource: &Resource,

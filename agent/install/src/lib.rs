@@ -103,24 +103,29 @@ pub fn dry_run(sources: &Sources) -> Result<Vec<Value>, InstallError> {
     Ok(objects(&values))
 }
 
+/// Values that name the API server.
+const SERVERS: [&str; 3] = ["k8sServiceHost", "k8sServicePort", "k8s.apiServerURLs"];
+
 /// Has pods reach the API server at the address that the kubeconfig has, if nobody named one.
 fn name_server(cluster: &Cluster, values: &mut Values, say: Say<'_>) -> Result<(), InstallError> {
-    if values.has("k8sServiceHost") || values.has("k8sServicePort") {
+    if SERVERS.iter().any(|name| values.has(name)) {
         return Ok(());
     }
     match cluster.address_for_pods() {
         Some((host, port)) => {
             values.set(&format!("k8sServiceHost={host},k8sServicePort={port}"))?;
             say(&format!(
-                "pods reach the API server at {host}:{port}, as {} says: another is named by \
-                 --set k8sServiceHost=HOST,k8sServicePort=PORT",
+                "pods reach the API server at {host}:{port}, as {} says: others are named by \
+                 --set 'k8s.apiServerURLs=https://HOST:PORT https://HOST:PORT'",
                 cluster.source()
             ));
         }
-        None => say(
-            "pods reach the API server at the Service kubernetes, which needs kube-proxy: another \
-             is named by --set k8sServiceHost=HOST,k8sServicePort=PORT",
-        ),
+        None => say(&format!(
+            "nodes cannot reach the API server at {}, which is an address of this machine alone. Pods \
+             ask the Service kubernetes, which needs kube-proxy: without it, name servers that nodes \
+             reach by --set 'k8s.apiServerURLs=https://HOST:PORT https://HOST:PORT'",
+            cluster.name()
+        )),
     }
     Ok(())
 }

@@ -71,6 +71,26 @@ async fn a_second_installation_changes_nothing() {
 }
 
 #[tokio::test]
+async fn servers_that_are_named_are_those_that_pods_reach() {
+    let agent = |fake: &Fake| fake.get(SET).unwrap()["spec"]["template"]["spec"].take();
+    let fake = Fake::new("34");
+    installs(&fake, &[], &NO_WAIT).await.unwrap();
+    assert!(agent(&fake).to_string().contains("192.0.2.1"), "that of the kubeconfig");
+
+    let fake = Fake::new("34");
+    let urls = "https://10.0.0.1:6443 https://10.0.0.2:6443";
+    let set = format!("k8s.apiServerURLs={urls}");
+    let said = installs(&fake, &[&set], &NO_WAIT).await.unwrap();
+    assert!(!said.contains("pods reach the API server at"), "{said}");
+    assert_eq!(fake.get(CONFIG).unwrap()["data"]["k8s-api-server"], urls);
+    assert!(!agent(&fake).to_string().contains("KUBERNETES_SERVICE_HOST"));
+    upgrades(&fake, &[], false).await.unwrap();
+    assert_eq!(fake.get(CONFIG).unwrap()["data"]["k8s-api-server"], urls);
+    let refused = installs(&fake, &["k8s.apiServerURLs=a:1"], &NO_WAIT).await.unwrap_err();
+    assert!(refused.to_string().contains("k8s.apiServerURLs is a:1: write URLs"), "{refused}");
+}
+
+#[tokio::test]
 async fn what_others_wrote_is_named_and_not_taken() {
     let fake = Fake::new("34");
     fake.put(ROLE, json!({ "kind": "ClusterRole", "metadata": { "name": "volvox" } }));
@@ -287,7 +307,13 @@ async fn who_cannot_be_asked_is_named() {
     assert!(error.contains("context other") && error.contains("--context"), "{error}");
     let cluster = open(None).open().await.unwrap();
     assert_eq!(cluster.address_for_pods(), None, "pods do not reach a loopback address");
-    let error = install(&cluster, &sources(&[]), false, &NO_WAIT, &mut |_| ()).await.unwrap_err();
+    let mut said = String::new();
+    let mut say = |line: &str| said.push_str(line);
+    let error = install(&cluster, &sources(&[]), false, &NO_WAIT, &mut say).await.unwrap_err();
+    for words in ["nodes cannot reach the API server at 127.0.0.1:1", "'k8s.apiServerURLs=https://"]
+    {
+        assert!(said.contains(words), "{words}: {said}");
+    }
     let error = error.to_string();
     for words in ["127.0.0.1:1", "context lab", "does not answer", "--context"] {
         assert!(error.contains(words), "{words}: {error}");

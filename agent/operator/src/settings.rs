@@ -12,7 +12,7 @@ use std::{
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use serde_json::Value;
 use volvox_actors::operator::{ClusterPools, CollectorSettings, PoolError, PoolRange};
-use volvox_cluster::Access;
+use volvox_cluster::{Access, Servers};
 use volvox_system::duration::parse_duration;
 
 /// Prefixes of environment variables, the weaker first.
@@ -87,9 +87,10 @@ pub struct Settings {
     /// Kubeconfig of the API server; in a pod its service account says it
     #[arg(long, value_name = "FILE")]
     pub k8s_kubeconfig_path: Option<PathBuf>,
-    /// Address of the API server, whatever else says another one
-    #[arg(long, value_name = "URL")]
-    pub k8s_api_server: Option<String>,
+    /// Addresses of the API servers, with commas between, whatever else says another one; one is asked,
+    /// and the next one once that cannot be reached
+    #[arg(long, value_name = "URLS", alias = "k8s-api-server-urls")]
+    pub k8s_api_server: Option<Servers>,
     /// Somebody else registers CustomResourceDefinitions
     #[arg(long, value_name = "BOOL", default_value = "false", action = ArgAction::Set)]
     pub skip_crd_creation: bool,
@@ -228,9 +229,13 @@ fn parse(arguments: Vec<OsString>, lower: &[Said]) -> Result<Settings, SettingsE
     Err(SettingsError::CommandLine(error))
 }
 
+/// By what each flag may be called.
 fn flags() -> Vec<String> {
     let command = Settings::command();
-    let named = command.get_arguments().filter_map(|arg| arg.get_long().map(str::to_owned));
+    let named = command.get_arguments().flat_map(|arg| {
+        let others = arg.get_all_aliases().unwrap_or_default();
+        arg.get_long().into_iter().chain(others).map(str::to_owned).collect::<Vec<_>>()
+    });
     named.filter(|flag| !["help", "version"].contains(&flag.as_str())).collect()
 }
 
@@ -276,7 +281,7 @@ impl Settings {
     pub fn access(&self) -> Result<Access, SettingsError> {
         let said = Access {
             kubeconfig: self.k8s_kubeconfig_path.clone(),
-            server: self.k8s_api_server.clone(),
+            servers: self.k8s_api_server.clone().unwrap_or_default(),
         };
         said.found().ok_or(SettingsError::NoCluster)
     }
@@ -371,6 +376,24 @@ mod tests {
     }
 
     #[test]
+    fn several_api_servers_are_taken_from_each_place() {
+        let both = "https://10.0.0.1:6443,https://10.0.0.2:6443";
+        let servers = |arguments: &[&str], variables: &[(&str, &str)]| {
+            loaded(arguments, variables).unwrap().access().unwrap().servers.to_string()
+        };
+        assert_eq!(servers(&[&format!("--k8s-api-server={both}")], &[]), both);
+        let spaced = both.replace(',', " ");
+        assert_eq!(servers(&[], &[("CILIUM_K8S_API_SERVER_URLS", &spaced)]), both);
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("k8s-api-server-urls"), &spaced).unwrap();
+        let argument = format!("--config-dir={}", dir.path().display());
+        assert_eq!(servers(&[&argument], &[]), both);
+        // A flag that is given twice counts by its last word, as all of them do here.
+        let twice = ["--k8s-api-server=https://a:1", "--k8s-api-server=https://b:1"];
+        assert_eq!(servers(&twice, &[]), "https://b:1");
+    }
+
+    #[test]
     fn what_cannot_be_is_named() {
         let bad = |arguments: &[&str]| {
             loaded(arguments, &[])
@@ -385,6 +408,8 @@ mod tests {
         assert!(error.contains("give a length from 8 to 30"), "{error}");
         assert!(bad(&["--enable-ipv4=maybe"]).is_err());
         assert!(bad(&["--config-dir=/nowhere"]).unwrap_err().contains("/nowhere"));
+        let error = bad(&["--k8s-api-server=https://a:1,ftp://b"]).unwrap_err();
+        assert!(error.contains("--k8s-api-server") && error.contains("\"ftp://b\" is"), "{error}");
         let off = loaded(&["--disable-endpoint-crd=true"], &[]).unwrap().collector();
         assert_eq!((off.endpoints, off.identities), (Duration::ZERO, Duration::ZERO));
     }

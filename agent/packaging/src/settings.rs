@@ -163,6 +163,13 @@ pub const SETTINGS: &[Setting] = &[
         EMPTY,
         "Port of the API server; goes with k8sServiceHost",
     ),
+    flag(
+        "k8s.apiServerURLs",
+        "k8s-api-server",
+        Text,
+        EMPTY,
+        "Addresses of several API servers, separated by spaces; they go over k8sServiceHost",
+    ),
     flag("cluster.name", "cluster-name", Text, Json("\"default\""), "Name of the cluster"),
     flag(
         "cluster.id",

@@ -96,6 +96,7 @@ fn values_go_where_they_belong() {
     let values = values(&[
         "namespace=net,image.repository=registry:5000/volvox,image.tag=1.2,image.pullPolicy=Always",
         "k8sServiceHost=api.example,k8sServicePort=6443",
+        "k8s.apiServerURLs=https://10.0.0.1:6443 https://10.0.0.2:6443",
         "cluster.name=b,cluster.id=7,ipv6.enabled=true,routingMode=native",
         "cni.confPath=/etc/k0s/cni,cni.binPath=/var/lib/cni/bin",
         "nodeSelector.pool=a,nodeSelector.kubernetes\\.io/os=null",
@@ -136,6 +137,7 @@ fn values_go_where_they_belong() {
     for (key, value) in [
         ("cluster-name", "b"),
         ("cluster-id", "7"),
+        ("k8s-api-server", "https://10.0.0.1:6443 https://10.0.0.2:6443"),
         ("enable-ipv6", "true"),
         ("routing-mode", "native"),
         ("log-format", "text"),
@@ -161,6 +163,13 @@ fn what_is_wrong_is_named_with_what_to_write() {
         (&["ipv4.enabled=false"], "so is ipv6.enabled"),
         (&["k8sServiceHost=a"], "go together"),
         (&["k8sServiceHost=a,k8sServicePort=x"], "write a port"),
+        (
+            &["k8s.apiServerURLs=https://a:1 b:1"],
+            "k8s.apiServerURLs is b:1: write URLs as https://HOST:PORT, separated by spaces",
+        ),
+        (&["k8s.apiServerURLs=https://:1"], "is https://:1: write URLs"),
+        (&["k8s.apiServerURLs=https://a:1 https://a:1/"], "is https://a:1/: it is named twice"),
+        (&["extraConfig.k8s-api-server=https://a:1"], "set k8s.apiServerURLs instead"),
         (&["extraConfig.enable-ipv6=true"], "set ipv6.enabled instead"),
         (&["extraConfig.procfs=/p"], "belongs to the pod's mounts"),
         (&["podLabels.k8s-app=x"], "by which the pods are found"),

@@ -1,5 +1,7 @@
 //! Values of an installation: read from `--set` and from files, checked, and put over the defaults.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use crate::{
@@ -179,6 +181,7 @@ impl Values {
         if !text("k8sServicePort").is_empty() && text("k8sServicePort").parse::<u16>().is_err() {
             return told("k8sServicePort", "write a port, 1 to 65535");
         }
+        check_servers(&text("k8s.apiServerURLs"))?;
         for name in ["cni.confPath", "cni.binPath"] {
             if !text(name).starts_with('/') {
                 return told(name, "write a path that begins with /");
@@ -223,6 +226,22 @@ impl Values {
         let differs = |it: &&Setting| at(&one, it.name) != at(&other, it.name);
         SETTINGS.iter().filter(differs).map(|it| it.name).collect()
     }
+}
+
+/// API servers are URLs, each once. One on loopback may be a proxy that every node has.
+fn check_servers(text: &str) -> Result<(), ValueError> {
+    let mut known = BTreeSet::new();
+    let told = |entry: &str, wanted: &str| Err(wrong("k8s.apiServerURLs", entry, wanted));
+    for entry in text.split([' ', ',']).filter(|entry| !entry.is_empty()) {
+        let host = entry.strip_prefix("https://").or_else(|| entry.strip_prefix("http://"));
+        if host.is_none_or(|host| host.is_empty() || host.starts_with(['/', ':'])) {
+            return told(entry, "write URLs as https://HOST:PORT, separated by spaces");
+        }
+        if !known.insert(entry.trim_end_matches('/')) {
+            return told(entry, "it is named twice: drop one of the two");
+        }
+    }
+    Ok(())
 }
 
 /// Flags that a value sets, or the pod's mounts, may not be set a second time.

@@ -63,10 +63,10 @@ pub(super) fn environment(
     get: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Vec<Setting>, ConfigError> {
     let mut settings = Vec::new();
-    for (prefix, flag) in
+    for (prefix, (said, flag)) in
         PREFIXES.iter().flat_map(|prefix| flags(command).map(move |f| (prefix, f)))
     {
-        let name = format!("{prefix}_{}", flag.to_uppercase().replace('-', "_"));
+        let name = format!("{prefix}_{}", said.to_uppercase().replace('-', "_"));
         let Some(value) = get(&name).filter(|value| !value.is_empty()) else { continue };
         let origin = Origin::Environment(name);
         let Ok(value) = value.into_string() else { return Err(ConfigError::NoText(origin)) };
@@ -97,10 +97,13 @@ pub(super) fn directory(
     for (name, path) in list(dir).map_err(|cause| config_dir_error(dir, cause))? {
         let value = read(&path).map_err(|cause| config_dir_error(&path, cause))?;
         let value = value.trim_end_matches(['\n', '\r']).to_owned();
-        if !flags(command).any(|flag| flag == name) {
-            others.insert(name, value);
-        } else if !value.is_empty() {
-            settings.push(Setting { flag: name, value, origin: Origin::File(path) });
+        match flags(command).find(|(said, _)| *said == name) {
+            None => drop(others.insert(name, value)),
+            Some(_) if value.is_empty() => {}
+            Some((_, flag)) => {
+                let flag = flag.to_owned();
+                settings.push(Setting { flag, value, origin: Origin::File(path) });
+            }
         }
     }
     let remarks = cilium_keys::remarks(&others).into_iter();
@@ -143,8 +146,13 @@ impl Origins {
     }
 }
 
-fn flags(command: &Command) -> impl Iterator<Item = &str> {
-    command.get_arguments().filter_map(clap::Arg::get_long)
+/// By what each flag may be called, and what it is called.
+fn flags(command: &Command) -> impl Iterator<Item = (&str, &str)> {
+    command.get_arguments().flat_map(|arg| {
+        let others = arg.get_all_aliases().unwrap_or_default();
+        let all = arg.get_long().into_iter().chain(others);
+        all.filter_map(|said| Some((said, arg.get_long()?)))
+    })
 }
 
 /// Files of the directory, hidden ones left out: a mounted ConfigMap keeps its versions in those.

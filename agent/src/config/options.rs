@@ -10,6 +10,7 @@ use clap::{ArgAction, Args};
 use ipnet::{Ipv4Net, Ipv6Net};
 use serde::Serialize;
 use volvox_actors::node::devices::DevicePattern;
+use volvox_cluster::Servers;
 use volvox_system::duration::{as_nanoseconds, parse_duration};
 
 use super::{
@@ -73,10 +74,11 @@ pub struct Config {
     #[arg(long, value_name = "FILE")]
     pub k8s_kubeconfig_path: Option<PathBuf>,
 
-    /// Address of the API server, if not the one that the kubeconfig or the service account says
-    #[arg(long, value_name = "URL", alias = "k8s-api-server-urls")]
+    /// Addresses of the API servers, with commas between, if not the one that the kubeconfig or the
+    /// service account says; one is asked, and the next one once that cannot be reached
+    #[arg(long, value_name = "URLS", alias = "k8s-api-server-urls")]
     #[serde(rename = "K8sAPIServer")]
-    pub k8s_api_server: Option<String>,
+    pub k8s_api_server: Option<Servers>,
 
     /// Time after which it is complained of a cluster that is not synced; nothing else depends on it
     #[arg(long, value_name = "DURATION", default_value = "3m0s", value_parser = parse_duration)]

@@ -165,6 +165,44 @@ fn lists_may_be_given_in_pieces() {
 }
 
 #[test]
+fn api_servers_are_a_list_that_is_checked() {
+    let servers = |arguments: &[&str]| settings(arguments).k8s_api_server.unwrap().to_string();
+    assert_eq!(servers(&["--k8s-api-server=https://10.0.0.1:6443"]), "https://10.0.0.1:6443");
+    let both = "https://10.0.0.1:6443,https://10.0.0.2:6443";
+    assert_eq!(servers(&["--k8s-api-server", both]), both);
+    let (one, other) = both.split_once(',').unwrap();
+    let pieces = [format!("--k8s-api-server={one}"), format!("--k8s-api-server-urls={other}")];
+    assert_eq!(servers(&[&pieces[0], &pieces[1]]), both);
+    let shown = serde_json::to_value(settings(&["--k8s-api-server", both])).unwrap();
+    assert_eq!(shown["K8sAPIServer"], both);
+
+    // As Cilium's chart writes them, and by which name it does.
+    let dir = config_map(&[("k8s-api-server-urls", &format!("{one} {other}"))]);
+    let flag = format!("--config-dir={}", dir.path().display());
+    let loaded = load_with(&[&flag], &[]).unwrap();
+    assert_eq!(loaded.warnings, Vec::<String>::new());
+    assert_eq!(loaded.config.api_server().unwrap().servers, both.parse().unwrap());
+    let environment: Environment<'_> = &[("CILIUM_K8S_API_SERVER_URLS", other)];
+    let config = load_with(&[&flag], environment).unwrap().config;
+    assert_eq!(config.k8s_api_server, other.parse().ok());
+
+    for (text, words) in [
+        ("", "has an empty entry: write URL,URL"),
+        ("https://a:1,,https://b:1", "has an empty entry: write URL,URL"),
+        ("https://a:1,ftp://b", "\"ftp://b\" is no URL of an API server"),
+        ("https://a:1,https://a:1/", "\"https://a:1/\" is named twice: drop one of the two"),
+    ] {
+        let said = refusal(&[&format!("--k8s-api-server={text}")]);
+        assert!(said.contains("--k8s-api-server") && said.contains(words), "{said}");
+    }
+    let said = refusal(&["--k8s-api-server=https://a:1", "--k8s-api-server=https://a:1"]);
+    assert!(said.contains("--k8s-api-server") && said.contains("is named twice"), "{said}");
+    let dir = config_map(&[("k8s-api-server-urls", "https://a:1,ftp://b")]);
+    let said = refusal(&[&format!("--config-dir={}", dir.path().display())]);
+    assert!(said.contains("k8s-api-server-urls says") && said.contains("ftp://b"), "{said}");
+}
+
+#[test]
 fn the_dashboard_is_on_loopback_or_nowhere() {
     let address =
         |arguments: &[&str]| settings(arguments).dashboard_addr.0.map(|it| it.to_string());

@@ -263,7 +263,7 @@ impl ClusterSupervisor {
         if !self.memory.witness.is_asking() {
             return;
         }
-        let answer = ClusterError::of(answer);
+        let answer = ClusterError::of_asked(answer, &*self.peers.cluster);
         let (again, other) = self.memory.witness.hear(answer, (cx.now(), cx.wall()));
         self.ask_later(cx, again);
         if let Some(why) = other {

@@ -178,7 +178,7 @@ impl Collector {
         cx: &mut Cx<'_, Self>,
         answer: Result<Result<Object, ClusterError>, AskError>,
     ) {
-        match ClusterError::of(answer) {
+        match ClusterError::of_asked(answer, &*self.peers.cluster) {
             Ok(owner) if !has_ended(&owner) => self.done(cx, false),
             Ok(_) | Err(ClusterError::NotFound(_)) => {
                 if let CollectingPhase::Removing(leftover) = &self.phase {
@@ -214,7 +214,7 @@ impl Collector {
         cx: &mut Cx<'_, Self>,
         answer: Result<Result<(), ClusterError>, AskError>,
     ) {
-        match ClusterError::of(answer) {
+        match ClusterError::of_asked(answer, &*self.peers.cluster) {
             Ok(()) => self.done(cx, true),
             // It is another one by now, or gone.
             Err(ClusterError::Conflict(_) | ClusterError::NotFound(_)) => self.done(cx, false),

@@ -275,11 +275,16 @@ impl Behaviour for Leadership {
     }
 
     fn answered(&mut self, answer: LeadershipAnswer, cx: &mut Cx<'_, Self>) {
+        let cluster = Rc::clone(&self.peers.cluster);
         match answer {
             _ if self.ended => {}
             LeadershipAnswer::Due => self.look(cx),
-            LeadershipAnswer::Looked(answer) => self.looked(cx, ClusterError::of(answer)),
-            LeadershipAnswer::Written(answer) => self.written(cx, ClusterError::of(answer)),
+            LeadershipAnswer::Looked(answer) => {
+                self.looked(cx, ClusterError::of_asked(answer, &*cluster));
+            }
+            LeadershipAnswer::Written(answer) => {
+                self.written(cx, ClusterError::of_asked(answer, &*cluster));
+            }
             LeadershipAnswer::Deadline(number)
                 if number == self.renewals && !mutated(Mutant::ExpiredLeads) =>
             {

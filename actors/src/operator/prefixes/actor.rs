@@ -262,7 +262,7 @@ impl PrefixAllocator {
             0 | 1 => GivingPhase::Idle,
             more => GivingPhase::Writing(more - 1),
         };
-        match ClusterError::of(answer) {
+        match ClusterError::of_asked(answer, &*self.peers.cluster) {
             Ok(()) => {
                 if self.retry.is_idle() {
                     self.retry.succeeded();

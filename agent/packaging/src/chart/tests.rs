@@ -124,6 +124,7 @@ fn the_chart_gives_what_is_installed() {
     for text in [
         "namespace=net,image.repository=registry:5000/volvox,image.tag=1.2,image.pullPolicy=Always",
         "k8sServiceHost=fd00::1,k8sServicePort=6443,cluster.name=b,cluster.id=7",
+        "k8s.apiServerURLs=https://10.0.0.1:6443 https://10.0.0.2:6443",
         "ipv6.enabled=true,routingMode=native,ipv4NativeRoutingCIDR=10.0.0.0/8,devices=eth0\\,eth1",
         "cni.confPath=/etc/k0s,cni.binPath=/opt/k0s,priorityClassName=,bpf.ctTcpMax=1000000",
         "extraConfig.log-format=null,extraConfig.labels=k8s:a !b,extraConfig.debug-x=true",
