@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, rc::Rc, time::Duration};
 
 use super::{EndpointReference, Endpoints, answers::EndpointsAnswer, child::SupervisedEndpoint};
 use crate::{
-    endpoints::endpoint::{EndpointMsg, EndpointState, Lost},
+    endpoints::endpoint::{BuildCounts, EndpointMsg, EndpointState, EndpointView, Lost},
     host::{AskError, Cx, Reply, Time},
     model::EndpointId,
     ports::{KernelDone, KernelJob, KernelOp, KernelOutcome, Notices, Probe},
@@ -53,8 +53,11 @@ impl Endpoints {
     fn verify_all(&mut self, cx: &mut Cx<'_, Self>) {
         let replies = std::mem::take(&mut self.verifying.next);
         self.verifying.under_way = true;
-        let all = places(self.family.children.values());
-        self.probe(cx, all, replies, true);
+        let all = self.family.children.values().filter(|child| is_in_doubt(&child.view));
+        match places(all) {
+            nobody if nobody.is_empty() => self.verified(cx, Asked(replies)),
+            all => self.probe(cx, all, replies, true),
+        }
     }
 
     fn probe(
@@ -93,12 +96,27 @@ impl Endpoints {
                 child.address.tell(EndpointMsg::Probed { probe: Box::new(probe), asked, reply });
         }
         if all {
-            self.verifying.under_way = false;
-            if !self.verifying.next.is_empty() {
-                self.verify_all(cx);
-            }
+            self.verified(cx, waiting);
         }
     }
+
+    /// All were looked at: who wanted to know hears of it, and who came meanwhile has his turn.
+    fn verified(&mut self, cx: &mut Cx<'_, Self>, waiting: impl Sized) {
+        drop(waiting);
+        self.verifying.under_way = false;
+        if !self.verifying.next.is_empty() {
+            self.verify_all(cx);
+        }
+    }
+}
+
+/// Whether it could be otherwise than it says. Who was not built in this life says nothing that a look could
+/// show wrong, and its first build looks: a look at all would only hold up hundreds of them.
+fn is_in_doubt(view: &EndpointView) -> bool {
+    use EndpointState::{Regenerating, Restoring, WaitingToRegenerate};
+    let BuildCounts { builds, failures, .. } = view.counts;
+    let is_new = builds == 0 && failures == 0 && view.lost.is_none();
+    !is_new || !matches!(view.state, Restoring | WaitingToRegenerate | Regenerating)
 }
 
 fn seen(answer: Result<KernelDone, AskError>) -> BTreeMap<EndpointId, Probe> {

@@ -181,3 +181,25 @@ fn a_kernel_that_does_not_answer_leaves_what_was_seen_before() {
     world.kernel.hold(false);
     world.settle();
 }
+
+#[test]
+fn who_was_not_built_in_this_life_holds_up_nobody_who_asks() {
+    let mut world = node();
+    world.crash();
+    // So there is something to build, and the kernel does not do it.
+    world.kernel.tamper(|state| state.rows.lxc.clear());
+    world.kernel.hold(true);
+    world.boot();
+    assert!(!world.all_ready());
+    let mut asked = world.pose(&world.node_supervisor().endpoints, |reply| EndpointsMsg::Verify {
+        target: None,
+        reply,
+    });
+    world.settle();
+    assert!(asked.now().unwrap().is_ok(), "nobody is ready, so nobody says what is wrong");
+    world.kernel.hold(false);
+    world.advance(Duration::from_secs(1));
+    world.kernel.tamper(|state| state.unplug(101));
+    verify(&world, None);
+    assert!(trouble(&world).is_some(), "who was built is looked at again");
+}
