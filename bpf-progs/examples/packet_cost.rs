@@ -134,8 +134,7 @@ fn serve(features: Features, notify: u16, asked: &Receiver<usize>, answer: &Send
         frame[hop_limit] = 255;
     }
     for kind in asked {
-        let program = node.ebpf.program(FROM_CONTAINER).expect("it is in the object");
-        let program = program.try_into().expect("it is a classifier");
+        let program = node.program(FROM_CONTAINER);
         let (frame, single) = (&frames[kind % frames.len()], kind >= frames.len() / 2);
         let costs = if single {
             single_cost(program, a.ifindex, frame, SINGLES_PER_TURN)

@@ -63,8 +63,8 @@ fn settle(number: u8, client: &str) -> Node {
     for other in at(3 - number) {
         node.ipcache(other, bits(other), 6);
     }
-    attach(&mut node, 0, FROM_NETDEV, "up0", TcAttachType::Ingress);
-    attach(&mut node, 0, TO_NETDEV, "up0", TcAttachType::Egress);
+    attach(&mut node, FROM_NETDEV, "up0", TcAttachType::Ingress);
+    attach(&mut node, TO_NETDEV, "up0", TcAttachType::Egress);
     node
 }
 
@@ -74,7 +74,7 @@ fn join_overlay(node: &mut Node) {
     run_ip(&["link", "set", "overlay0", "up"]);
     let row = node.read_node();
     node.node(NodeRow { tunnel_ifindex: ifindex("overlay0"), ..row });
-    attach(node, 1, FROM_OVERLAY, "overlay0", TcAttachType::Ingress);
+    attach(node, FROM_OVERLAY, "overlay0", TcAttachType::Ingress);
 }
 
 impl Network {

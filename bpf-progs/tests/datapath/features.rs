@@ -2,6 +2,13 @@
 
 use crate::common::*;
 use volvox_bpf_progs::Features;
+use volvox_bpf_progs::object::{
+    FROM_CONTAINER, FROM_NETDEV, FROM_OVERLAY, TO_CONTAINER, TO_NETDEV, TO_OVERLAY,
+};
+
+/// All of endpoints, devices and the overlay.
+const PROGRAMS: [&str; 6] =
+    [FROM_CONTAINER, TO_CONTAINER, FROM_NETDEV, TO_NETDEV, FROM_OVERLAY, TO_OVERLAY];
 
 /// Loads all programs with each set of features of a family, or of both.
 fn all_load(ipv4: bool, ipv6: bool) {
@@ -13,7 +20,10 @@ fn all_load(ipv4: bool, ipv6: bool) {
         // Of two that ask for it, one asks each service.
         let dsr_by_service = dsr && refuse;
         let features = Features { policy_stats, host_firewall, dsr, dsr_by_service, ..plain };
-        Node::with_uplink_and(features);
+        let (mut node, _) = Node::with_uplink_and(features);
+        for name in PROGRAMS {
+            node.program(name);
+        }
     }
 }
 

@@ -30,7 +30,7 @@ impl Network {
     /// The same, before the node has a policy.
     fn unguarded() -> Self {
         let mut world = World::with(host_firewall());
-        attach(&mut world.node, 1, TO_OVERLAY, "overlay0", TcAttachType::Egress);
+        attach(&mut world.node, TO_OVERLAY, "overlay0", TcAttachType::Egress);
         let row = world.node.read_node();
         world.node.node(NodeRow { tunnel_port: Be16::new(8472), ..row });
         Self { world, here: Namespace::here() }

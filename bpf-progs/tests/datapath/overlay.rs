@@ -154,7 +154,7 @@ fn what_the_stack_sends_by_the_overlay_keeps_its_sender() {
     for features in [Features::default(), host_firewall()] {
         let mut world = World::with(features);
         let pod = world.pod.0;
-        attach(&mut world.node, 1, TO_OVERLAY, "overlay0", TcAttachType::Egress);
+        attach(&mut world.node, TO_OVERLAY, "overlay0", TcAttachType::Egress);
         // The other node does not hear the identity that the routes name.
         world.other.run(|| run_ip(&["link", "delete", &format!("vx{REMOTE_NODE}")]));
         for near in [pod.v4(), pod.v6()] {
@@ -177,7 +177,7 @@ fn what_the_stack_sends_by_the_overlay_keeps_its_sender() {
 fn the_node_itself_is_another_node_to_others() {
     let mut world = World::new();
     let mac = world.pod.0.node_mac;
-    attach(&mut world.node, 1, TO_OVERLAY, "overlay0", TcAttachType::Egress);
+    attach(&mut world.node, TO_OVERLAY, "overlay0", TcAttachType::Egress);
     for own in [GATEWAY.0.into(), IpAddr::from(GATEWAY.1)] {
         let there = peer(REMOTE_NODE, own);
         routed(there, mac);
@@ -192,7 +192,7 @@ fn the_node_itself_is_another_node_to_others() {
 #[test]
 fn strangers_behind_the_node_are_the_world() {
     let mut world = World::new();
-    attach(&mut world.node, 1, TO_OVERLAY, "overlay0", TcAttachType::Egress);
+    attach(&mut world.node, TO_OVERLAY, "overlay0", TcAttachType::Egress);
     let stranger = Namespace::new();
     run_ip(&["link", "add", "near0", "type", "veth", "peer", "name", "far0"]);
     run_ip(&["link", "set", "far0", "netns", &stranger.path]);

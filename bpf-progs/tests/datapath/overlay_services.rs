@@ -60,7 +60,7 @@ fn world(features: Features) -> World {
     let row: NodeRow = world.node.read_node();
     world.node.node(NodeRow { tunnel_port: Be16::new(8472), ..row });
     world.node.host_rules(&[everything(Direction::Egress)]);
-    attach(&mut world.node, 1, TO_OVERLAY, "overlay0", TcAttachType::Egress);
+    attach(&mut world.node, TO_OVERLAY, "overlay0", TcAttachType::Egress);
     for (nth, parties) in families().into_iter().enumerate() {
         let id = 100 + nth as u32;
         world.node.backend(id, parties.served(), 0, BackendState::Active);

@@ -64,7 +64,7 @@ fn an_endpoint_has_no_vlans() {
 fn no_tag_hides_a_frame_from_the_nodes_policy() {
     let (mut node, up) = Node::with_uplink_and(host_firewall());
     route_outside();
-    attach(&mut node, 0, FROM_NETDEV, "up0", TcAttachType::Ingress);
+    attach(&mut node, FROM_NETDEV, "up0", TcAttachType::Ingress);
     let own: IpAddr = up.ip("192.0.2.9".parse().unwrap());
     let hearing = udp_socket((own, 5001).into());
     hearing.set_nonblocking(true).unwrap();

@@ -4,7 +4,7 @@ use crate::common::outside::{open_service, outside};
 use crate::common::talk::*;
 use crate::common::*;
 use aya::programs::tc::TcAttachOptions;
-use aya::programs::{LinkOrder, SchedClassifier, TcAttachType};
+use aya::programs::{LinkOrder, TcAttachType};
 use std::io::ErrorKind;
 use std::net::{IpAddr, TcpListener, TcpStream};
 use volvox_bpf_progs::layouts::*;
@@ -50,10 +50,8 @@ impl World {
         for (name, hook) in
             [(FROM_NETDEV, TcAttachType::Ingress), (TO_NETDEV, TcAttachType::Egress)]
         {
-            let program: &mut SchedClassifier =
-                node.others[0].program_mut(name).unwrap().try_into().unwrap();
             let options = TcAttachOptions::TcxOrder(LinkOrder::default());
-            program.attach_with_options("up0", hook, options).unwrap();
+            node.program(name).attach_with_options("up0", hook, options).unwrap();
         }
         assert_ne!(up.ifindex, 0);
         Self { node, pod, client, here: Namespace::here() }

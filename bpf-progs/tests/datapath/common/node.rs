@@ -130,7 +130,7 @@ impl Node {
     }
 
     fn load(features: Features) -> Self {
-        Self::of(load_object(OBJECT, &[FROM_CONTAINER, TO_CONTAINER], features, None))
+        Self::of(load_object(OBJECT, features, None))
     }
 
     /// Programs that are loaded already.
@@ -274,10 +274,8 @@ impl Node {
         context[36..40].copy_from_slice(&came_by.to_ne_bytes());
         context[40..44].copy_from_slice(&ifindex.to_ne_bytes());
         let (mut context_out, mut out) = ([0; 192], vec![0; frame.len() + 256]);
-        let mut objects = self.others.iter().chain([&self.ebpf]);
-        let program = objects.find_map(|object| object.program(program)).unwrap();
-        let program: &SchedClassifier = program.try_into().unwrap();
-        let result = program
+        let result = self
+            .program(program)
             .test_run(TestRunOptions {
                 data_in: Some(frame),
                 data_out: Some(&mut out),
@@ -293,6 +291,17 @@ impl Node {
             Outcome { action: result.return_value, frame: out, mark },
             result.duration.as_nanos() as u64,
         )
+    }
+
+    /// A program of any of its objects, loaded.
+    pub fn program(&mut self, name: &str) -> &mut SchedClassifier {
+        let mut objects = self.others.iter_mut().chain([&mut self.ebpf]);
+        let program = objects.find_map(|object| object.program_mut(name)).unwrap();
+        let program: &mut SchedClassifier = program.try_into().unwrap();
+        if program.fd().is_err() {
+            load(name, || program.load());
+        }
+        program
     }
 
     /// Packets and bytes by reason and direction, over all CPUs, lines and files.
@@ -346,13 +355,9 @@ impl Node {
     }
 }
 
-/// Loads the programs of an object; its maps are shared with others by pins, if there is a directory.
-pub(super) fn load_object(
-    object: &[u8],
-    programs: &[&str],
-    features: Features,
-    pins: Option<&str>,
-) -> Ebpf {
+/// Opens an object; its maps are shared with others by pins, if there is a directory. What the verifier
+/// looks at is most of what a test takes, so each program is loaded when it is first used.
+pub(super) fn load_object(object: &[u8], features: Features, pins: Option<&str>) -> Ebpf {
     let globals = features.globals();
     let mut loader = EbpfLoader::new();
     for (name, value) in &globals {
@@ -364,12 +369,7 @@ pub(super) fn load_object(
             loader.map_pin_path(map.name, Path::new(pins).join(map.name));
         }
     }
-    let mut ebpf = loader.load(object).expect("the object's maps can be created: are you root?");
-    for name in programs {
-        let program: &mut SchedClassifier = ebpf.program_mut(name).unwrap().try_into().unwrap();
-        load(name, || program.load());
-    }
-    ebpf
+    loader.load(object).expect("the object's maps can be created: are you root?")
 }
 
 /// Makes no map larger than a test needs, but those whose places a program knows by number.

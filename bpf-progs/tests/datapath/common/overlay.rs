@@ -68,9 +68,9 @@ impl World {
         let pod = node.pod(1);
         let all = [Direction::Egress, Direction::Ingress].map(|way| PolicyKey::any(way, 0));
         node.rules(&pod.0, &all.map(|key| (key, PolicyRow::allow(&key, 1))));
-        attach(&mut node, 0, FROM_NETDEV, "up0", TcAttachType::Ingress);
-        attach(&mut node, 0, TO_NETDEV, "up0", TcAttachType::Egress);
-        attach(&mut node, 1, FROM_OVERLAY, "overlay0", TcAttachType::Ingress);
+        attach(&mut node, FROM_NETDEV, "up0", TcAttachType::Ingress);
+        attach(&mut node, TO_NETDEV, "up0", TcAttachType::Egress);
+        attach(&mut node, FROM_OVERLAY, "overlay0", TcAttachType::Ingress);
         let mut world = Self { node, pod, other };
         let own = world.pod.0.identity;
         for identity in PEERS.into_iter().chain(WORLD).chain([own, REMOTE_NODE, HOST, 0]) {
@@ -197,11 +197,9 @@ pub fn heard(socket: &UdpSocket) -> bool {
     }
 }
 
-pub fn attach(node: &mut Node, object: usize, program: &str, device: &str, hook: TcAttachType) {
-    let program: &mut SchedClassifier =
-        node.others[object].program_mut(program).unwrap().try_into().unwrap();
+pub fn attach(node: &mut Node, program: &str, device: &str, hook: TcAttachType) {
     let options = TcAttachOptions::TcxOrder(LinkOrder::default());
-    program.attach_with_options(device, hook, options).unwrap();
+    node.program(program).attach_with_options(device, hook, options).unwrap();
 }
 
 /// Has the node's routes lead to an address by the overlay, as the node's own; what listens there takes

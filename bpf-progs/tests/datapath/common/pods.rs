@@ -110,10 +110,8 @@ impl Node {
         for (name, hook) in
             [(FROM_CONTAINER, TcAttachType::Ingress), (TO_CONTAINER, TcAttachType::Egress)]
         {
-            let program: &mut SchedClassifier =
-                self.ebpf.program_mut(name).unwrap().try_into().unwrap();
             let options = TcAttachOptions::TcxOrder(LinkOrder::default());
-            program.attach_with_options(&host, hook, options).unwrap();
+            self.program(name).attach_with_options(&host, hook, options).unwrap();
         }
         (endpoint, namespace)
     }

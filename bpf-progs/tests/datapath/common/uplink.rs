@@ -68,12 +68,9 @@ impl Node {
     pub fn with_uplink_and(features: Features) -> (Self, Uplink) {
         enter_namespace();
         own_bpffs();
-        let load = |object, programs: &[&str]| load_object(object, programs, features, Some(PINS));
-        let mut node = Self::of(load(OBJECT, &[FROM_CONTAINER, TO_CONTAINER]));
-        node.others = vec![
-            load(DEVICE_OBJECT, &[FROM_NETDEV, TO_NETDEV]),
-            load(OVERLAY_OBJECT, &[FROM_OVERLAY, TO_OVERLAY]),
-        ];
+        let open = |object| load_object(object, features, Some(PINS));
+        let mut node = Self::of(open(OBJECT));
+        node.others = vec![open(DEVICE_OBJECT), open(OVERLAY_OBJECT)];
         run_ip(&["link", "add", "up0", "type", "veth", "peer", "name", "wire0"]);
         // Frames of which layer 2 does not matter are for the node.
         run_ip(&["link", "set", "up0", "address", "02:00:00:00:00:02"]);
@@ -91,8 +88,7 @@ impl Node {
         own_bpffs();
         full::<Ct4Key>("cilium_ct_any4_global");
         full::<Ct6Key>("cilium_ct_any6_global");
-        let programs = [FROM_CONTAINER, TO_CONTAINER];
-        Self::of(load_object(OBJECT, &programs, Features::default(), Some(PINS)))
+        Self::of(load_object(OBJECT, Features::default(), Some(PINS)))
     }
 
     /// Makes an address the node's own.

@@ -59,9 +59,9 @@ impl Runner {
         let (mut node, up) = Node::with_uplink_and(features);
         outside::route_outside();
         let network = Network::build(&mut node, up);
-        let tunnel = tunnel(fd(&node, FROM_OVERLAY));
+        let tunnel = tunnel(fd(&mut node, FROM_OVERLAY));
         let names = [FROM_CONTAINER, TO_CONTAINER, FROM_NETDEV, TO_NETDEV];
-        let [a, b, c, d] = names.map(|name| fd(&node, name));
+        let [a, b, c, d] = names.map(|name| fd(&mut node, name));
         let fds = [a, b, c, d, tunnel.0.as_raw_fd()];
         Self { network, node, fds, out: vec![0; ROOM], _tunnel: tunnel }
     }
@@ -182,11 +182,8 @@ fn owned<T>(command: i32, attributes: &mut T) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
-fn fd(node: &Node, program: &str) -> RawFd {
-    let mut objects = node.others.iter().chain([&node.ebpf]);
-    let program = objects.find_map(|object| object.program(program)).unwrap();
-    let program: &SchedClassifier = program.try_into().unwrap();
-    program.fd().unwrap().as_fd().as_raw_fd()
+fn fd(node: &mut Node, program: &str) -> RawFd {
+    node.program(program).fd().unwrap().as_fd().as_raw_fd()
 }
 
 /// A program that takes identity and outer source from the frame's control bytes, and goes on with another one.
