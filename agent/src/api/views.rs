@@ -63,10 +63,19 @@ pub(super) struct Views {
 }
 
 impl Views {
-    /// Asks everyone at once, after the kernel: while many endpoints restore, every round through the
-    /// actors' thread takes its time.
+    /// Asks everyone, after the kernel.
+    ///
+    /// While many endpoints restore, every round through the actors' thread takes its time, and there is
+    /// little to ask the kernel: so all are asked at once, and again only if it had something to say.
     pub(super) async fn ask(api: &Api, what: &'static str) -> Result<Self, GatewayError> {
-        tokio::join!(verify(api, None), verify_devices(api));
+        let kernel = async { tokio::join!(verify(api, None), verify_devices(api)) };
+        match tokio::join!(kernel, Self::gather(api, what)) {
+            ((false, false), views) => views,
+            _ => Self::gather(api, what).await,
+        }
+    }
+
+    async fn gather(api: &Api, what: &'static str) -> Result<Self, GatewayError> {
         let list = |reply| EndpointsMsg::List { labels: Labels::default(), reply };
         let (
             (host, now),

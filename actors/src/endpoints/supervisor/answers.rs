@@ -16,7 +16,7 @@ pub enum EndpointsAnswer {
         /// When it was asked.
         asked: Time,
         /// Who wants to know.
-        replies: Vec<Reply<()>>,
+        replies: Vec<Reply<bool>>,
         /// Whether all were looked at.
         all: bool,
         /// What the kernel says.

@@ -103,8 +103,8 @@ pub enum EndpointsMsg {
     Verify {
         /// Which; none is all.
         target: Option<EndpointReference>,
-        /// Where the answer goes.
-        reply: Reply<()>,
+        /// Where the answer goes: whether there was any of whom the kernel could be asked.
+        reply: Reply<bool>,
     },
     /// From the kernel, unasked: something changed at interfaces or routes.
     Disturbed(Notices),

@@ -15,11 +15,11 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Who waits until what was seen is taken in: answered when nobody holds it any more.
-struct Asked(Vec<Reply<()>>);
+struct Asked(Vec<Reply<bool>>);
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        self.0.drain(..).for_each(|reply| reply.send(()));
+        self.0.drain(..).for_each(|reply| reply.send(true));
     }
 }
 
@@ -38,7 +38,7 @@ impl Endpoints {
         &mut self,
         cx: &mut Cx<'_, Self>,
         target: Option<EndpointReference>,
-        reply: Reply<()>,
+        reply: Reply<bool>,
     ) {
         if let Some(target) = target {
             let places = places(self.find(&target));
@@ -54,17 +54,19 @@ impl Endpoints {
         let replies = std::mem::take(&mut self.verifying.next);
         self.verifying.under_way = true;
         let all = self.family.children.values().filter(|child| is_in_doubt(&child.view));
-        match places(all) {
-            nobody if nobody.is_empty() => self.verified(cx, Asked(replies)),
-            all => self.probe(cx, all, replies, true),
+        let all = places(all);
+        if all.is_empty() {
+            replies.into_iter().for_each(|reply| reply.send(false));
+            return self.verified(cx);
         }
+        self.probe(cx, all, replies, true);
     }
 
     fn probe(
         &self,
         cx: &mut Cx<'_, Self>,
         places: Vec<(EndpointId, u32)>,
-        replies: Vec<Reply<()>>,
+        replies: Vec<Reply<bool>>,
         all: bool,
     ) {
         let asked = cx.now();
@@ -79,7 +81,7 @@ impl Endpoints {
         &mut self,
         cx: &mut Cx<'_, Self>,
         (asked, all): (Time, bool),
-        replies: Vec<Reply<()>>,
+        replies: Vec<Reply<bool>>,
         answer: Result<KernelDone, AskError>,
     ) {
         let waiting = Rc::new(Asked(replies));
@@ -96,13 +98,12 @@ impl Endpoints {
                 child.address.tell(EndpointMsg::Probed { probe: Box::new(probe), asked, reply });
         }
         if all {
-            self.verified(cx, waiting);
+            self.verified(cx);
         }
     }
 
-    /// All were looked at: who wanted to know hears of it, and who came meanwhile has his turn.
-    fn verified(&mut self, cx: &mut Cx<'_, Self>, waiting: impl Sized) {
-        drop(waiting);
+    /// All were looked at: who came meanwhile has his turn.
+    fn verified(&mut self, cx: &mut Cx<'_, Self>) {
         self.verifying.under_way = false;
         if !self.verifying.next.is_empty() {
             self.verify_all(cx);

@@ -134,7 +134,7 @@ pub(super) struct Creating {
 #[derive(Default)]
 pub(super) struct Verifying {
     pub(super) under_way: bool,
-    pub(super) next: Vec<Reply<()>>,
+    pub(super) next: Vec<Reply<bool>>,
 }
 
 /// Somebody who waits until policies of an earlier run know prefixes.

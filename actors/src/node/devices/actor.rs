@@ -56,7 +56,7 @@ pub struct Devices {
     again: bool,
     last_error: Option<String>,
     /// Who waits until the kernel was asked,
-    verifying: Vec<Reply<()>>,
+    verifying: Vec<Reply<bool>>,
     /// and until all that can be done is done.
     awaiting: Vec<Reply<()>>,
 }
@@ -172,11 +172,11 @@ impl Devices {
                 }
                 self.present = Some(tables);
                 self.note_troubles();
-                self.verifying.drain(..).for_each(|reply| reply.send(()));
+                self.verifying.drain(..).for_each(|reply| reply.send(true));
                 self.proceed(cx);
             }
             Err(error) => {
-                self.verifying.drain(..).for_each(|reply| reply.send(()));
+                self.verifying.drain(..).for_each(|reply| reply.send(true));
                 self.failed(error, cx);
             }
         }
@@ -339,7 +339,7 @@ impl Behaviour for Devices {
             }
             DevicesMsg::Verify(reply) => {
                 if self.work.is_pausing() || self.state.links.is_none() {
-                    return reply.send(());
+                    return reply.send(false);
                 }
                 self.verifying.push(reply);
                 if !self.work.is_asked() {

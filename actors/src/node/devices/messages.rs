@@ -57,8 +57,9 @@ pub enum DevicesMsg {
     Links(Rc<BTreeMap<u32, Link>>),
     /// The addresses by which other nodes reach this one are these from now on.
     NodeAddresses(Addresses),
-    /// Ask the kernel what runs there; answered once what it says is taken in.
-    Verify(Reply<()>),
+    /// Ask the kernel what runs there; answered once what it says is taken in, by whether there was
+    /// anything to ask.
+    Verify(Reply<bool>),
     /// Answered once all devices have been seen to, for the first time in this life or since: programs run
     /// where they can.
     AtRest(Reply<()>),
