@@ -7,9 +7,19 @@
 //! stays with the process as well: reading the command line takes 150 KiB.
 //!
 //! Facts: madvise(2) `MADV_DONTNEED` of a private mapping, of a file and of none; `fault_around_bytes` in
-//! `mm/memory.c`, 64 KiB.
+//! `mm/memory.c`, 64 KiB; `/proc/self/statm` in proc_pid_statm(5).
 
-use std::{ffi::c_void, hint::black_box, mem::MaybeUninit, os::raw::c_int, ptr};
+use std::{
+    ffi::c_void,
+    fs::File,
+    hint::black_box,
+    io,
+    mem::MaybeUninit,
+    os::{raw::c_int, unix::fs::FileExt},
+    ptr, str,
+    sync::mpsc::{self, RecvTimeoutError},
+    time::Duration,
+};
 
 use rustix::{
     mm::{Advice, madvise},
@@ -21,11 +31,48 @@ use crate::heap;
 /// Of the stack, what is left to calls that are under way.
 const FRAMES: usize = 32 * 1024;
 
+/// What may be mapped of files while the agent restores, bytes. Half of it is not needed for long.
+const MAPPED_MAX: usize = 15 << 20;
+/// How often that is looked at. So soon no start maps 3 MiB more.
+const LOOK_EVERY: Duration = Duration::from_millis(4);
+
+/// Has little of the program mapped at any moment, until it is dropped.
+pub struct Sparing(
+    #[expect(dead_code, reason = "that it is dropped is the message")] mpsc::Sender<()>,
+);
+
+/// Begins to look how much of the program is mapped, on a thread of its own: what restoring runs one after
+/// the other need not be mapped at once. It costs a restart some hundredths of its processor time.
+pub fn spare() -> io::Result<Sparing> {
+    let statm = File::open("/proc/self/statm")?;
+    let (held, dropped) = mpsc::channel();
+    volvox_system::threads::spawn("resident", move || {
+        while dropped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+            if mapped_of_files(&statm).is_some_and(|bytes| bytes > MAPPED_MAX) {
+                unmap_program();
+            }
+        }
+    })?;
+    Ok(Sparing(held))
+}
+
+/// Bytes of files that this process has mapped and present, shared memory among them.
+fn mapped_of_files(statm: &File) -> Option<usize> {
+    let mut line = [0; 128];
+    let length = statm.read_at(&mut line, 0).ok()?;
+    let pages = str::from_utf8(&line[..length]).ok()?.split(' ').nth(2)?;
+    Some(pages.parse::<usize>().ok()? * page_size())
+}
+
 /// Unmaps code and constants until they are needed again, and gives back what is free on the heap and on
 /// this thread's stack. What cannot be given back stays.
 pub fn give_back() {
     heap::trim();
     trim_stack();
+    unmap_program();
+}
+
+fn unmap_program() {
     // SAFETY: dl_iterate_phdr(3) calls `unmap` with what it wants, and keeps no pointer.
     unsafe {
         libc::dl_iterate_phdr(Some(unmap), ptr::null_mut());
@@ -111,6 +158,20 @@ mod tests {
         give_back();
         let after = mapped();
         assert!(after < before, "{before} bytes of files were mapped, now {after}");
+    }
+
+    #[test]
+    fn while_it_is_spared_little_stays_mapped() {
+        let statm = File::open("/proc/self/statm").unwrap();
+        let sparing = spare().unwrap();
+        let all = fs::read("/proc/self/exe").unwrap();
+        drop(all);
+        let ends = std::time::Instant::now() + Duration::from_secs(10);
+        while mapped_of_files(&statm).unwrap() > MAPPED_MAX {
+            assert!(std::time::Instant::now() < ends, "it is still mapped");
+            std::thread::sleep(LOOK_EVERY);
+        }
+        drop(sparing);
     }
 
     /// Uses a megabyte of the stack.

@@ -46,7 +46,7 @@ use crate::{
     },
     queued_deletions,
     remembered::{self, Remembered, remember},
-    resident,
+    resident::{self, Sparing},
     servers::Servers,
     settings, wait_cycles, watchdog,
 };
@@ -97,6 +97,9 @@ pub fn run(config: Config, boot: Boot) -> anyhow::Result<()> {
 }
 
 async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyhow::Result<()> {
+    // Who uses more memory for a moment still does his work.
+    let sparing =
+        resident::spare().inspect_err(|error| tracing::debug!(%error, "memory is not spared")).ok();
     let disk = Rc::new(DiskPort::start(&boot.directories.steps)?);
     let driver = Rc::new(ActixDriver::default());
     let host = Host::new(Rc::new(SystemClock), driver, boot.recording.recorder());
@@ -160,7 +163,6 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
         Servers::start(&config, &boot, gateway, host.beat(), opening, ears.clone(), notified)?;
 
     // All actors live; next they are told what there is.
-    resident::give_back();
     let recording = boot.recording.view();
     let evidence = Evidence::at(&config.run_dir);
     let past = past_life(&boot, &evidence);
@@ -196,7 +198,7 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
     let hearing =
         hear(config.clone(), awaited.clone(), node_supervisor.host.clone(), opener.clone());
     let then = awaited.is_none().then_some((opener, config));
-    actix::spawn(open(node_supervisor.clone(), input, queue, then, (evidence, past)));
+    actix::spawn(open(node_supervisor.clone(), input, queue, then, (evidence, past, sparing)));
 
     // Questions from other threads are not one task among the endpoints': while thousands of
     // messages wait, this future is looked at every few dozen.
@@ -246,7 +248,7 @@ async fn open(
     input: RestoreInput,
     queue: Option<Exclusive>,
     then: Option<(Opener, Config)>,
-    (evidence, mut life): (Evidence, PastLife),
+    (evidence, mut life, sparing): (Evidence, PastLife, Option<Sparing>),
 ) {
     // Programs of an earlier run serve at the devices from the start.
     let is_first = input.kernel.endpoints.is_empty();
@@ -264,7 +266,7 @@ async fn open(
     resident::give_back();
     // Who is lost is known by now, and soon nothing will be left of them.
     note(&node_supervisor, &evidence, &mut life).await;
-    actix::spawn(follow_restore(node_supervisor.clone(), evidence, life));
+    actix::spawn(follow_restore(node_supervisor.clone(), evidence, life, sparing));
     if let Some(queue) = queue {
         queued_deletions::carry_out(&node_supervisor, &queue).await;
     }
@@ -313,13 +315,19 @@ fn past_life(boot: &Boot, evidence: &Evidence) -> PastLife {
 }
 
 /// Keeps how this life restores, as often as there is news of it, until that is final.
-async fn follow_restore(node_supervisor: NodeSupervisor, evidence: Evidence, mut life: PastLife) {
+async fn follow_restore(
+    node_supervisor: NodeSupervisor,
+    evidence: Evidence,
+    mut life: PastLife,
+    sparing: Option<Sparing>,
+) {
     let mut pause = NOTE_FIRST;
     while !life.report.finished {
         tokio::time::sleep(pause).await;
         note(&node_supervisor, &evidence, &mut life).await;
         pause = NOTE_EVERY.min(pause * 2);
     }
+    drop(sparing);
     resident::give_back();
     let tidied = tokio::task::spawn_blocking(move || evidence.tidy()).await;
     if let Ok(Err(error)) = tidied {
