@@ -4,7 +4,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-step() { printf '\n== %s\n' "$*"; }
+# Says what begins, and how long after the start.
+step() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
 fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
 # Namespaces and BPF need root; building does not, and leaves nothing that belongs to root.
