@@ -35,6 +35,8 @@ PARTS=(
     runc:runc
     /usr/lib/cni/loopback:containernetworking-plugins
     /usr/share/doc/busybox-static:busybox-static
+    zstd:zstd
+    objcopy:binutils
     protoc:protobuf-compiler
     /usr/include/google/protobuf/any.proto:libprotobuf-dev
     etcd:etcd-server

@@ -8,6 +8,7 @@ mod create;
 mod dashboard;
 mod drift;
 mod figure;
+mod image;
 mod lb;
 mod losses;
 mod nat;
@@ -53,6 +54,8 @@ pub enum Verb {
     Drift,
     /// A cluster of many nodes: what others announce in etcd.
     Cluster,
+    /// The agent's image: its size.
+    Image,
 }
 
 /// How to measure.
@@ -114,6 +117,7 @@ pub fn run(verb: Verb, options: &Options) -> Result<()> {
         Verb::Lb => lb::run(options),
         Verb::Drift => drift::run(options),
         Verb::Cluster => cluster::run(options),
+        Verb::Image => image::run(),
     }?;
     figure::print(figures, options.json);
     Ok(())

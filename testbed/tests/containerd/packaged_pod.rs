@@ -1,14 +1,15 @@
 //! A pod of the packaged DaemonSet as a kubelet makes it: init containers and the agent, each with the
 //! security context, the mounts and the environment that the manifest says.
 //!
-//! What the image would have, programs and their libraries, is mounted from the machine read-only.
-//! Directories of the node lie below the lab's, but for those that are the lab's own anyway. Of the
-//! limits none is set: control groups are the machine's.
+//! Its image is made as users make it, of the programs under test. Directories of the node lie below the
+//! lab's, but for those that are the lab's own anyway. Of the limits none is set: control groups are the
+//! machine's.
 
 use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use anyhow::{Context, Result, ensure};
@@ -17,7 +18,6 @@ use volvox_inspect::manifests;
 use volvox_testbed::lab::{NODE_NAME, Node, wait_for};
 
 use crate::{
-    image,
     messages::{
         ById, Capability, ContainerConfig, ContainerMetadata, ContainerStatus,
         ContainerStatusRequest, ContainerStatusResponse, CreateContainerRequest, Empty, ImageSpec,
@@ -49,8 +49,8 @@ const MASKED: [&str; 10] = [
 const READONLY: [&str; 5] =
     ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
-/// Libraries that the programs are linked with, in place of an image's.
-const LIBRARIES: [&str; 3] = ["/lib", "/lib64", "/usr/lib"];
+/// What makes the image.
+const IMAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../agent/packaging/image");
 
 /// Whose namespace it is.
 const POD: i32 = 0;
@@ -71,8 +71,6 @@ pub(crate) struct PackagedPod<'a> {
     spec: Value,
     sandbox: ById,
     config: PodSandboxConfig,
-    /// Programs in the image: where each is there, and here.
-    programs: Vec<(&'static str, PathBuf)>,
     settings: PathBuf,
     manifests: PathBuf,
     attempt: u32,
@@ -88,6 +86,8 @@ impl<'a> PackagedPod<'a> {
         settings: &BTreeMap<String, String>,
     ) -> Result<Self> {
         let spec = packaged("DaemonSet")?["spec"]["template"]["spec"].take();
+        let name = format!("docker.io/library/{}", image_of(&spec["containers"][0])?);
+        runtime.import(&made_image(node)?, &name)?;
         let root = node.path("host");
         let config_map = node.path("config-map");
         fs::create_dir_all(&config_map)?;
@@ -118,12 +118,6 @@ impl<'a> PackagedPod<'a> {
         };
         let request = RunPodSandboxRequest { config: Some(config.clone()) };
         let sandbox = runtime.cri.call("RuntimeService/RunPodSandbox", request)?;
-        let binaries = node.binaries();
-        let programs = vec![
-            ("/usr/bin/volvox-agent", binaries.agent.clone()),
-            ("/usr/bin/volvox", binaries.client.clone()),
-            ("/usr/bin/volvox-cni", binaries.cni.clone()),
-        ];
         let (attempt, container) = (0, None);
         let pod = Self {
             runtime,
@@ -131,7 +125,6 @@ impl<'a> PackagedPod<'a> {
             spec,
             sandbox,
             config,
-            programs,
             settings: config_map,
             manifests: node.path("manifests"),
             attempt,
@@ -214,7 +207,7 @@ impl<'a> PackagedPod<'a> {
         });
         let config = ContainerConfig {
             metadata: Some(ContainerMetadata { name: name.into(), attempt: self.attempt }),
-            image: Some(ImageSpec { image: image::NAME.into() }),
+            image: Some(ImageSpec { image: image_of(container)?.into() }),
             command: words("command"),
             args: words("args"),
             envs: envs.collect(),
@@ -236,12 +229,6 @@ impl<'a> PackagedPod<'a> {
 
     fn mounts(&self, container: &Value) -> Result<Vec<Mount>> {
         let mut mounts = Vec::new();
-        let image = LIBRARIES.iter().map(|path| (*path, PathBuf::from(path)));
-        for (there, here) in image.chain(self.programs.iter().cloned()) {
-            if here.exists() {
-                mounts.push(mount(there, &here, true, 0));
-            }
-        }
         for expected in container["volumeMounts"].as_array().context("no mounts")? {
             let volumes = self.spec["volumes"].as_array().context("no volumes")?;
             let volume = volumes.iter().find(|it| it["name"] == expected["name"]);
@@ -273,6 +260,32 @@ impl<'a> PackagedPod<'a> {
         let info = serde_json::from_str(answer.info.get("info").context("no info")?)?;
         Ok((answer.status.context("no status")?, info))
     }
+}
+
+/// The image of a container, by the name in the manifest.
+fn image_of(container: &Value) -> Result<&str> {
+    container["image"].as_str().context("a container without an image")
+}
+
+/// Makes the image of the programs under test, twice: it is the same to the byte.
+fn made_image(node: &Node) -> Result<PathBuf> {
+    let programs = node.binaries().agent.parent().context("programs without a directory")?;
+    let make = |name: &str| -> Result<PathBuf> {
+        let file = node.path(name);
+        // The least compression: nobody keeps it.
+        let made = Command::new(IMAGE)
+            .arg("--programs")
+            .arg(programs)
+            .args(["--level", "1"])
+            .arg(&file)
+            .output()?;
+        ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        Ok(file)
+    };
+    let (first, second) = (make("image-1.tar")?, make("image-2.tar")?);
+    ensure!(fs::read(&first)? == fs::read(&second)?, "two images of the same programs differ");
+    fs::remove_file(second)?;
+    Ok(first)
 }
 
 fn mount(there: &str, here: &Path, readonly: bool, propagation: i32) -> Mount {

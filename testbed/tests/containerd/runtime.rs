@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     os::unix::fs::{PermissionsExt, symlink},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command},
 };
 
@@ -23,9 +23,10 @@ const LOOPBACK: [&str; 2] = ["/usr/lib/cni/loopback", "/opt/cni/bin/loopback"];
 /// Lets runc do without control groups: those of the machine are not the lab's to change.
 const RUNC: &str = "#!/bin/sh\nexec runc --rootless=true \"$@\"\n";
 
-/// A running containerd with the image in it.
+/// A running containerd with the busybox image in it.
 pub(crate) struct Containerd {
     process: Child,
+    socket: PathBuf,
     /// Its CRI.
     pub cri: Cri,
 }
@@ -54,24 +55,30 @@ impl Containerd {
             .stderr(log)
             .spawn()
             .context("cannot start containerd: install the package containerd")?;
-        let runtime = Self { process, cri: Cri::new(&socket)? };
+        let runtime = Self { process, cri: Cri::new(&socket)?, socket };
+        let socket = &runtime.socket;
         wait_for("containerd answers", || {
-            Ok(Command::new("ctr").arg("-a").arg(&socket).arg("version").output()?.status.success())
+            Ok(Command::new("ctr").arg("-a").arg(socket).arg("version").output()?.status.success())
         })?;
         let archive = image::archive(&place.join("image"))?;
+        runtime.import(&archive, image::NAME)?;
+        Ok(runtime)
+    }
+
+    /// Takes in an archive that has the image of that name.
+    pub(crate) fn import(&self, archive: &Path, image: &str) -> Result<()> {
         let import = Command::new("ctr")
             .arg("-a")
-            .arg(&socket)
+            .arg(&self.socket)
             .args(["-n", "k8s.io", "images", "import"])
             .arg(archive)
             .output()?;
         ensure!(import.status.success(), "{}", String::from_utf8_lossy(&import.stderr));
-        wait_for("the image is known", || runtime.has_image())?;
-        Ok(runtime)
+        wait_for("the image is known", || self.has_image(image))
     }
 
-    fn has_image(&self) -> Result<bool> {
-        let image = Some(ImageSpec { image: image::NAME.into() });
+    fn has_image(&self, image: &str) -> Result<bool> {
+        let image = Some(ImageSpec { image: image.into() });
         let status: ImageStatusResponse =
             self.cri.call("ImageService/ImageStatus", ImageStatusRequest { image })?;
         Ok(status.image.is_some())
