@@ -112,7 +112,8 @@ fn the_daemon_set_mounts_every_directory_that_the_agent_uses() {
         mounts.iter().find(|mount| path.starts_with(mount["mountPath"].as_str().unwrap()))
     };
     let config = Config::defaults();
-    for path in [&config.run_dir, &config.lib_dir, &config.bpf_root, &config.socket_path] {
+    let Config { run_dir, lib_dir, bpf_root, socket_path, cgroup_root, .. } = &config;
+    for path in [run_dir, lib_dir, bpf_root, socket_path, cgroup_root] {
         assert!(mounted(path).is_some(), "{} is not mounted", path.display());
     }
     let bpf = mounted(&config.bpf_root).unwrap();

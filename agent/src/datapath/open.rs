@@ -96,7 +96,13 @@ impl Datapath {
         if maps.is_behind {
             tracing::warn!("connection tracking keeps its size until the next start");
         }
-        sockets::settle(&pins, &maps, features, config.sockets.as_deref())?;
+        match sockets::settle(&pins, &maps, features, config.sockets.as_deref()) {
+            // Pods are served all the same. `status` names it, and it is tried again.
+            Err(error @ DatapathError::NoCgroup { .. }) => {
+                tracing::warn!(%error, "sockets of the node reach no services");
+            }
+            settled => settled?,
+        }
         let generation = RwLock::new(generation);
         let sizes = config.sizes;
         writes.tallies.of(POLICY.name).has_room(sizes.policy);

@@ -2,11 +2,14 @@
 
 use std::{
     fs::{self, File},
+    io::{Read, Write},
+    net::{Ipv4Addr, TcpListener},
     os::fd::{AsFd, AsRawFd, BorrowedFd},
     path::{Path, PathBuf},
     process::Command,
     sync::Arc,
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
@@ -55,6 +58,23 @@ impl Netns {
     /// Runs `body` inside the namespace and waits for it.
     pub fn run<T: Send>(&self, body: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         self.0.namespace.run(body)?
+    }
+
+    /// Answers each connection's byte at that port, until the lab ends.
+    pub fn answer(&self, port: u16) -> Result<()> {
+        let listener = self.run(move || Ok(TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))?))?;
+        let serve = move || -> Result<()> {
+            for stream in listener.incoming() {
+                let (mut stream, mut byte) = (stream?, [0]);
+                stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+                if stream.read_exact(&mut byte).is_ok() {
+                    // Who went on its way misses nothing.
+                    let _ = stream.write_all(b"!");
+                }
+            }
+            Ok(())
+        };
+        self.spawn("answers", serve).map(drop)
     }
 
     /// Starts `body` inside the namespace on a thread that is called `name`.

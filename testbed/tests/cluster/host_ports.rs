@@ -8,7 +8,7 @@ use volvox_testbed::lab::{self, ApiServer, NODE_NAME, objects::NAMESPACE};
 
 use super::{
     Cluster,
-    ingresses::{ADDRESS, INNER, answer, is_answered, wait_for_frontends, with_address},
+    ingresses::{ADDRESS, INNER, is_answered, wait_for_frontends, with_address},
 };
 
 /// The port of the node.
@@ -23,7 +23,7 @@ fn a_pod_is_reached_at_its_port_of_the_node() {
         let (cluster, cgroup) = with_address(program)?;
         let Cluster { mut node, server, friend, web, .. } = cluster;
         let client = server.client();
-        answer(&web.netns)?;
+        web.netns.answer(INNER)?;
         let at: SocketAddr = (ADDRESS.parse::<IpAddr>()?, OUTER).into();
         let loopback: SocketAddr = (Ipv4Addr::LOCALHOST, OUTER).into();
         let pods = format!("/api/v1/namespaces/{NAMESPACE}/pods");

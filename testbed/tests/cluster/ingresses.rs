@@ -2,7 +2,7 @@
 
 use std::{
     io::{Read, Write},
-    net::{IpAddr, SocketAddr, TcpListener, TcpStream},
+    net::{IpAddr, SocketAddr, TcpStream},
     path::PathBuf,
     time::Duration,
 };
@@ -77,23 +77,6 @@ pub(super) fn with_address(program: PathBuf) -> Result<(Cluster, Cgroup)> {
     Ok((cluster, cgroup.context("no cgroup")?))
 }
 
-/// Answers each connection's byte there, until the lab ends.
-pub(super) fn answer(at: &Netns) -> Result<()> {
-    let listener = at.run(|| Ok(TcpListener::bind(("0.0.0.0", INNER))?))?;
-    let serve = move || -> Result<()> {
-        for stream in listener.incoming() {
-            let (mut stream, mut byte) = (stream?, [0]);
-            stream.set_read_timeout(Some(Duration::from_secs(2)))?;
-            if stream.read_exact(&mut byte).is_ok() {
-                // Who went on its way misses nothing.
-                let _ = stream.write_all(b"!");
-            }
-        }
-        Ok(())
-    };
-    at.spawn("answers", serve).map(drop)
-}
-
 pub(super) fn is_answered(from: &Netns, at: SocketAddr) -> Result<bool> {
     from.run(move || {
         let Ok(mut stream) = TcpStream::connect_timeout(&at, Duration::from_millis(500)) else {
@@ -133,7 +116,7 @@ fn an_ingress_leads_from_the_node_to_its_service() {
         let Cluster { mut node, server, friend, stranger, web, .. } = cluster;
         let client = server.client();
         serve(client, &web)?;
-        answer(&web.netns)?;
+        web.netns.answer(INNER)?;
         let at: SocketAddr = (ADDRESS.parse::<IpAddr>()?, OUTER).into();
         ensure!(!is_answered(&friend.netns, at)?, "there is no Ingress yet");
         ensure!(!cgroup.is_answered(at)?, "there is no Ingress yet");

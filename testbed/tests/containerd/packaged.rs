@@ -5,6 +5,7 @@ use std::{
     fs,
     io::{Read, Write},
     net::{Ipv4Addr, TcpStream},
+    path::Path,
 };
 
 use anyhow::{Context, Result, ensure};
@@ -13,12 +14,15 @@ use rustix::{
     process::{Pid, Signal, kill_process},
 };
 use serde_json::{Value, json};
-use volvox_testbed::lab::{self, Binaries, Etcd, Node, Pod, Through, other_node, wait_for};
+use volvox_testbed::lab::{self, Binaries, Cgroup, Etcd, Node, Pod, Through, other_node, wait_for};
 
 use crate::{
     packaged_pod::{PackagedPod, packaged},
     runtime::Containerd,
 };
+
+/// Where the DaemonSet mounts control groups.
+const CGROUPS: &str = "/run/cilium/cgroupv2";
 
 /// Endpoints that it holds beneath its limit of memory.
 const ENDPOINTS: usize = 50;
@@ -34,7 +38,14 @@ fn the_packaged_agent_has_what_it_needs_and_no_more() {
     lab::test("packaged::the_packaged_agent_has_what_it_needs_and_no_more", || {
         let (node, etcd) = node()?;
         let runtime = Containerd::start(&node)?;
-        let mut pod = PackagedPod::start(&runtime, &node, &settings(&node, &etcd))?;
+        // All of the machine's processes are in the root of the hierarchy that is mounted for the agent.
+        let cgroup = Cgroup::create(&node.path("cgroups"))?;
+        let part = cgroup.path().strip_prefix(node.path("cgroups"))?;
+        let mut settings = settings(&node, &etcd);
+        let root = Path::new(CGROUPS).join(part).display().to_string();
+        settings.insert("cgroup-root".into(), root);
+        let mut pod = PackagedPod::start(&runtime, &node, &settings)?;
+        ensure!(fs::exists(format!("{CGROUPS}/cgroup.procs"))?, "control groups are not mounted");
         pod.start_agent()?;
         wait_until_well(&pod)?;
         let node = with_installed_plugin(node, &pod)?;
@@ -50,6 +61,9 @@ fn the_packaged_agent_has_what_it_needs_and_no_more() {
         node.write_manifest("service.yaml", &service(&first)?)?;
         etcd.connect()?.put(&[other_node::node("there", Ipv4Addr::new(192, 0, 2, 7))])?;
         is_whole(&node, &pod)?;
+        // The node itself reaches it, as kubelet and webhooks do.
+        first.netns.answer(8080)?;
+        ensure!(cgroup.is_answered("10.96.0.7:80".parse()?)?, "the node reaches no service");
         all.swap_remove(0).delete(&node)?;
         all.push(Pod::create(&node, "shop/third", &labels, Through::Cni)?);
 

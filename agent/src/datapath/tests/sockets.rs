@@ -101,9 +101,11 @@ fn sockets_are_balanced_at_one_cgroup_whatever_comes() {
         drop(open(&config(sandbox, Some(&there.path))));
         let third = links(sandbox);
         assert!(first.iter().all(|(name, (_, at))| third[name].1 != *at));
-        let refused = Datapath::open(&config(sandbox, Some(Path::new("/proc"))));
-        let error = refused.err().expect("it is no cgroup");
-        assert!(error.to_string().contains("--cgroup-root"), "{error}");
+        let without = open(&config(sandbox, Some(Path::new("/proc"))));
+        let trouble = without.sockets_trouble().expect("it is no cgroup");
+        assert!(trouble.contains("--cgroup-root"), "{trouble}");
+        assert!(without.settle_sockets().is_err());
+        drop(without);
         assert_eq!(links(sandbox), third, "the ones that are attached go on serving");
         drop(open(&config(sandbox, None)));
         assert_eq!(links(sandbox), BTreeMap::new());
