@@ -272,8 +272,8 @@ pub const SETTINGS: &[Setting] = &[
         "socketLB.enabled",
         "bpf-lb-sock",
         Switch,
-        FALSE,
-        "Whether sockets choose backends themselves",
+        Template,
+        "Whether sockets of nodes and pods choose backends themselves",
     ),
     flag(
         "bpf.ctTcpMax",
