@@ -35,6 +35,8 @@ const FRAMES: usize = 32 * 1024;
 const MAPPED_MAX: usize = 15 << 20;
 /// How often that is looked at. So soon no start maps 3 MiB more.
 const LOOK_EVERY: Duration = Duration::from_millis(4);
+/// How often at most: a restore that waits for the cluster needs no more of the program.
+const LOOKS_MAX: usize = 1_000;
 
 /// Has little of the program mapped at any moment, until it is dropped.
 pub struct Sparing(
@@ -47,7 +49,10 @@ pub fn spare() -> io::Result<Sparing> {
     let statm = File::open("/proc/self/statm")?;
     let (held, dropped) = mpsc::channel();
     volvox_system::threads::spawn("resident", move || {
-        while dropped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+        for _ in 0..LOOKS_MAX {
+            if dropped.recv_timeout(LOOK_EVERY) != Err(RecvTimeoutError::Timeout) {
+                return;
+            }
             if mapped_of_files(&statm).is_some_and(|bytes| bytes > MAPPED_MAX) {
                 unmap_program();
             }
@@ -62,6 +67,21 @@ fn mapped_of_files(statm: &File) -> Option<usize> {
     let length = statm.read_at(&mut line, 0).ok()?;
     let pages = str::from_utf8(&line[..length]).ok()?.split(' ').nth(2)?;
     Some(pages.parse::<usize>().ok()? * page_size())
+}
+
+/// When it is given back again: what a first run needed for a moment, such as to load programs, is free soon.
+const SOON: [Duration; 3] =
+    [Duration::from_secs(1), Duration::from_secs(4), Duration::from_secs(25)];
+/// And after that.
+const NOW_AND_THEN: Duration = Duration::from_secs(300);
+
+/// Gives back what was needed since, again and again.
+pub async fn keep_giving_back() {
+    let mut pauses = SOON.into_iter();
+    loop {
+        tokio::time::sleep(pauses.next().unwrap_or(NOW_AND_THEN)).await;
+        give_back();
+    }
 }
 
 /// Unmaps code and constants until they are needed again, and gives back what is free on the heap and on

@@ -329,6 +329,7 @@ async fn follow_restore(
     }
     drop(sparing);
     resident::give_back();
+    actix::spawn(resident::keep_giving_back());
     let tidied = tokio::task::spawn_blocking(move || evidence.tidy()).await;
     if let Ok(Err(error)) = tidied {
         tracing::warn!(%error, "records of earlier lives take more room than they should");

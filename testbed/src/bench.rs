@@ -11,6 +11,7 @@ mod figure;
 mod image;
 mod lb;
 mod losses;
+mod memory;
 mod nat;
 mod packet;
 mod regenerate;
@@ -56,6 +57,8 @@ pub enum Verb {
     Cluster,
     /// The agent's image: its size.
     Image,
+    /// Memory of an agent in its first run, with few endpoints.
+    Memory,
 }
 
 /// How to measure.
@@ -118,6 +121,7 @@ pub fn run(verb: Verb, options: &Options) -> Result<()> {
         Verb::Drift => drift::run(options),
         Verb::Cluster => cluster::run(options),
         Verb::Image => image::run(),
+        Verb::Memory => memory::run(),
     }?;
     figure::print(figures, options.json);
     Ok(())
