@@ -14,15 +14,18 @@ use serde_json::{Value, json};
 use crate::{Cluster, kinds};
 
 /// Last words of paths that are lists.
-const LISTS: [&str; 9] = [
+const LISTS: [&str; 12] = [
     "clusterrolebindings",
     "clusterroles",
     "configmaps",
     "customresourcedefinitions",
     "daemonsets",
+    "deployments",
     "events",
     "nodes",
     "pods",
+    "rolebindings",
+    "roles",
     "serviceaccounts",
 ];
 

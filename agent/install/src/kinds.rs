@@ -39,8 +39,11 @@ pub(crate) const DAEMON_SET: Kind = kind("DaemonSet", "/apis/apps/v1", "daemonse
 pub(crate) const CONFIG_MAP: Kind = kind("ConfigMap", "/api/v1", "configmaps", true);
 
 /// All of them, in the order in which they are removed; definitions are last.
-pub(crate) const KINDS: [Kind; 6] = [
+pub(crate) const KINDS: [Kind; 9] = [
     DAEMON_SET,
+    kind("Deployment", "/apis/apps/v1", "deployments", true),
+    kind("RoleBinding", RBAC, "rolebindings", true),
+    kind("Role", RBAC, "roles", true),
     kind("ClusterRoleBinding", RBAC, "clusterrolebindings", false),
     kind("ClusterRole", RBAC, "clusterroles", false),
     kind("ServiceAccount", "/api/v1", "serviceaccounts", true),

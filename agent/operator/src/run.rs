@@ -2,7 +2,7 @@
 
 use std::{
     collections::hash_map::DefaultHasher,
-    fs,
+    env, fs,
     hash::{Hash, Hasher},
     io,
     rc::Rc,
@@ -30,6 +30,8 @@ use crate::{
 
 /// The Lease of Cilium's operators: one of all of them leads.
 const LEASE: &str = "cilium-operator-resource-lock";
+/// Where a pod is told its name.
+const POD_NAME: &str = "POD_NAME";
 /// How long giving the Lease back may take: then it expires by itself.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(3);
 /// How long who shows itself may take.
@@ -122,12 +124,14 @@ async fn show(supervisor: OperatorSupervisor, mut asked: mpsc::Receiver<Ask>) {
     }
 }
 
-/// A name that no other operator has, and no earlier life of this one.
+/// A name that no other operator has, and no earlier life of this one. It begins with the pod's, for people
+/// who read the Lease.
 fn identity() -> anyhow::Result<String> {
     let read = |path: &str| {
         let text = fs::read_to_string(path).with_context(|| format!("read {path}"))?;
         Ok::<_, anyhow::Error>(text.trim().to_owned())
     };
-    let host = read("/proc/sys/kernel/hostname")?;
-    Ok(format!("{host}_{}", read("/proc/sys/kernel/random/uuid")?))
+    let pod = env::var(POD_NAME).ok().filter(|name| !name.is_empty());
+    let name = pod.map_or_else(|| read("/proc/sys/kernel/hostname"), Ok)?;
+    Ok(format!("{name}_{}", read("/proc/sys/kernel/random/uuid")?))
 }

@@ -61,6 +61,7 @@ fn place(folder: &str, object: &Value) -> String {
     let (kind, name) = (word(&object["kind"]), word(&object["metadata"]["name"]));
     match folder {
         "crds" => format!("crds/{name}.yaml"),
+        _ if name.ends_with("-operator") => format!("{folder}/operator-{kind}.yaml"),
         _ => format!("{folder}/{kind}.yaml"),
     }
 }
@@ -75,22 +76,26 @@ fn values_file() -> String {
     let all = defaults();
     let mut text =
         String::from("# Values of Volvox. Names are those of Cilium's chart where it has them.\n");
+    members(&mut text, "", &all);
+    text
+}
+
+/// The values whose names begin so, each group below its name, where its first member stands.
+fn members(text: &mut String, prefix: &str, all: &Value) {
+    let indent = "  ".repeat(prefix.matches('.').count());
     let mut groups: Vec<&str> = Vec::new();
     for setting in SETTINGS {
-        let (group, key) = setting.name.split_once('.').unwrap_or(("", setting.name));
-        let indent = if group.is_empty() { "" } else { "  " };
-        if !group.is_empty() && !groups.contains(&group) {
-            groups.push(group);
-            let _ = writeln!(text, "{group}:");
-            for member in SETTINGS.iter().filter(|it| it.name.split('.').next() == Some(group)) {
-                let key = member.name.split_once('.').map_or(member.name, |(_, key)| key);
-                entry(&mut text, "  ", key, member, at(&all, member.name));
+        let Some(rest) = setting.name.strip_prefix(prefix) else { continue };
+        match rest.split_once('.') {
+            None => entry(text, &indent, rest, setting, at(all, setting.name)),
+            Some((group, _)) if !groups.contains(&group) => {
+                groups.push(group);
+                let _ = writeln!(text, "{indent}{group}:");
+                members(text, &format!("{prefix}{group}."), all);
             }
-        } else if group.is_empty() {
-            entry(&mut text, indent, key, setting, at(&all, setting.name));
+            Some(_) => {}
         }
     }
-    text
 }
 
 fn entry(text: &mut String, indent: &str, key: &str, setting: &Setting, value: &Value) {
@@ -197,6 +202,10 @@ fn scalar(line: &str) -> String {
     let names = marks(&line);
     match names[..] {
         [] => line.clone(),
+        // No text, but a number.
+        [name] if named(name).is_some_and(|it| it.place == Place::Operators) => {
+            line.replace(BEGIN, "{{ .Values.").replace(END, " }}")
+        }
         [name] if line.ends_with(&mark(name)) => {
             line.replace(&mark(name), &format!("{{{{ .Values.{name} | quote }}}}"))
         }

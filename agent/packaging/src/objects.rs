@@ -1,4 +1,4 @@
-//! The objects: the template `daemonset.yaml` with values put into it.
+//! The objects: the templates `daemonset.yaml` and `operator.yaml` with values put into them.
 
 use std::fmt::Write;
 
@@ -34,6 +34,7 @@ const APP_ARMOR_MINOR: u32 = 30;
 const OLD_APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/agent";
 
 const TEMPLATE: &str = include_str!("../daemonset.yaml");
+const OPERATOR: &str = include_str!("../operator.yaml");
 
 /// What differs between those who apply the objects.
 pub(crate) struct Marks {
@@ -81,10 +82,14 @@ pub fn for_server(objects: &mut [Value], minor: u32) {
     }
 }
 
-/// The template's objects.
+/// The templates' objects. The agents come last: what their pods need is there before them.
 pub(crate) fn template() -> Vec<Value> {
     // A file of this crate that cannot be read fails its tests, not a cluster.
-    manifests::objects(TEMPLATE).unwrap_or_default()
+    let mut all = manifests::objects(TEMPLATE).unwrap_or_default();
+    let agents = all.pop();
+    all.extend(manifests::objects(OPERATOR).unwrap_or_default());
+    all.extend(agents);
+    all
 }
 
 fn of_kind<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
@@ -112,11 +117,12 @@ pub(crate) fn initial(template: &[Value], setting: &Setting) -> Value {
             more
         }
         Place::Namespace => set["metadata"]["namespace"].clone(),
-        Place::Image => {
-            let image = container["image"].as_str().unwrap_or_default();
-            let (repository, tag) = image.rsplit_once(':').unwrap_or((image, ""));
-            Value::from(if setting.name.ends_with("tag") { tag } else { repository })
+        Place::Image => image_part(&container["image"], setting),
+        Place::OperatorImage => {
+            let pod = &of_kind(template, "Deployment")["spec"]["template"]["spec"];
+            image_part(&pod["containers"][0]["image"], setting)
         }
+        Place::Operators => of_kind(template, "Deployment")["spec"]["replicas"].clone(),
         Place::EveryContainer(member)
         | Place::Container(member)
         | Place::ContainerItems(member) => container[member].clone(),
@@ -125,6 +131,13 @@ pub(crate) fn initial(template: &[Value], setting: &Setting) -> Value {
         Place::Set(member) => set["spec"][member].clone(),
         Place::Volume(name) => volume(pod, name)["hostPath"]["path"].clone(),
     }
+}
+
+/// What stands before the colon of an image's name, or behind it.
+fn image_part(image: &Value, setting: &Setting) -> Value {
+    let image = image.as_str().unwrap_or_default();
+    let (repository, tag) = image.rsplit_once(':').unwrap_or((image, ""));
+    Value::from(if setting.name.ends_with("tag") { tag } else { repository })
 }
 
 /// Whether a key of the ConfigMap has a value of its own, or belongs to the pod's mounts.
@@ -148,9 +161,12 @@ pub(crate) fn rendered(all: &Value, marks: &Marks) -> Vec<Value> {
             object["metadata"]["namespace"] = namespace.clone();
         }
         match object["kind"].as_str() {
-            Some("ClusterRoleBinding") => object["subjects"][0]["namespace"] = namespace.clone(),
+            Some("ClusterRoleBinding" | "RoleBinding") => {
+                object["subjects"][0]["namespace"] = namespace.clone();
+            }
             Some("ConfigMap") => object["data"] = data(all),
             Some("DaemonSet") => daemon_set(object, all, marks),
+            Some("Deployment") => deployment(object, all, marks),
             _ => {}
         }
     }
@@ -213,21 +229,16 @@ fn daemon_set(set: &mut Value, all: &Value, marks: &Marks) {
         let value = at(all, setting.name);
         let template = &mut set["spec"]["template"];
         match setting.place {
-            Place::Flag(_) | Place::Flags | Place::Namespace => {}
-            Place::Image => {
-                let image = |part| go_text(at(all, part));
-                let image = format!("{}:{}", image("image.repository"), image("image.tag"));
-                every_container(template, "image", &Value::from(image));
-            }
+            Place::Flag(_)
+            | Place::Flags
+            | Place::Namespace
+            | Place::OperatorImage
+            | Place::Operators => {}
+            Place::Image => every_container(template, "image", &image(all, "image")),
             Place::EveryContainer(member) => every_container(template, member, value),
             Place::Container(member) => put_in(agent(template), member, value),
             Place::ContainerItems(member) => append(&mut agent(template)[member], value),
-            Place::Variable(name) => {
-                let text = go_text(value);
-                if !text.is_empty() {
-                    append(&mut agent(template)["env"], &json!([{ "name": name, "value": text }]));
-                }
-            }
+            Place::Variable(name) => variable(template, name, value),
             Place::Pod(member) => put_in(&mut template["spec"], member, value),
             Place::PodMetadata(member) => {
                 if let Some(members) = template["metadata"][member].as_object_mut() {
@@ -246,7 +257,43 @@ fn daemon_set(set: &mut Value, all: &Value, marks: &Marks) {
     }
 }
 
-/// The agent's container.
+/// The operator's pods share with the agents' where the API server and the images are.
+fn deployment(deployment: &mut Value, all: &Value, marks: &Marks) {
+    let spec = &mut deployment["spec"];
+    spec["template"]["metadata"]["annotations"] = json!({ HASH: marks.hash });
+    for setting in SETTINGS {
+        let value = at(all, setting.name);
+        let template = &mut spec["template"];
+        match setting.place {
+            Place::Operators => spec["replicas"] = value.clone(),
+            Place::OperatorImage => {
+                every_container(template, "image", &image(all, "operator.image"));
+            }
+            Place::EveryContainer(member) => every_container(template, member, value),
+            Place::Variable(name) => variable(template, name, value),
+            Place::Pod("imagePullSecrets") => {
+                put_in(&mut template["spec"], "imagePullSecrets", value);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The name of an image, of the values in that group.
+fn image(all: &Value, group: &str) -> Value {
+    let part = |name: &str| go_text(at(all, &format!("{group}.{name}")));
+    Value::from(format!("{}:{}", part("repository"), part("tag")))
+}
+
+/// Sets a variable of the main container, unless the value is empty.
+fn variable(template: &mut Value, name: &str, value: &Value) {
+    let text = go_text(value);
+    if !text.is_empty() {
+        append(&mut agent(template)["env"], &json!([{ "name": name, "value": text }]));
+    }
+}
+
+/// The container that is no init container.
 fn agent(template: &mut Value) -> &mut Value {
     &mut template["spec"]["containers"][0]
 }

@@ -55,6 +55,10 @@ pub(crate) enum Place {
     Namespace,
     /// The image: what stands before the colon, or behind it.
     Image,
+    /// The operator's image, in the same way.
+    OperatorImage,
+    /// How many operators run.
+    Operators,
     /// A member of every container.
     EveryContainer(&'static str),
     /// A member of the agent's container.
@@ -107,6 +111,8 @@ const fn flag(
 
 /// The largest number of a cluster that fits into identities.
 const CLUSTER_MAX: u64 = 255;
+/// The most operators that run at a time.
+const OPERATORS_MAX: u64 = 10;
 /// The largest port.
 const PORT_MAX: u64 = 65535;
 /// The largest number of rows that a map may have.
@@ -185,7 +191,7 @@ pub const SETTINGS: &[Setting] = &[
         "ipam",
         Choice(&["kubernetes", "cluster-pool"]),
         Template,
-        "Who gives nodes their pod prefixes: the Node objects, or Cilium's operator",
+        "Who gives nodes their pod prefixes: the Node objects, or the operator",
     ),
     flag(
         "identityAllocationMode",
@@ -338,6 +344,27 @@ pub const SETTINGS: &[Setting] = &[
         Place::Volume("cni-bin"),
         Template,
         "The runtime's directory of CNI plugins",
+    ),
+    setting(
+        "operator.replicas",
+        Number(OPERATORS_MAX),
+        Place::Operators,
+        Template,
+        "How many operators run, of which one leads; 0 where Cilium's operator runs",
+    ),
+    setting(
+        "operator.image.repository",
+        Text,
+        Place::OperatorImage,
+        Template,
+        "Image of the operator, without its tag",
+    ),
+    setting(
+        "operator.image.tag",
+        Text,
+        Place::OperatorImage,
+        Template,
+        "Tag of the operator's image",
     ),
     setting("extraConfig", Texts, Place::Flags, Template, "Further flags of the agent, by name"),
     setting(
