@@ -323,7 +323,7 @@ async fn who_cannot_be_asked_is_named() {
 #[test]
 fn objects_are_shown_without_a_cluster() {
     let text = printed(&dry_run(&sources(&["image.tag=1.2"])).unwrap());
-    assert_eq!(text.matches("---\n").count(), 16);
+    assert_eq!(text.matches("---\n").count(), 22);
     assert!(text.contains("image: volvox-agent:1.2"), "{text}");
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("values.yaml");

@@ -78,11 +78,14 @@ fn defaults_are_what_the_template_says() {
             let told = template["data"].as_object().unwrap();
             made["data"].as_object_mut().unwrap().retain(|key, _| told.contains_key(key));
         }
-        if made["kind"] == "DaemonSet" {
+        if made["kind"] == "DaemonSet" || made["kind"] == "Deployment" {
             let template = &mut made["spec"]["template"];
             template["metadata"].as_object_mut().unwrap().remove("annotations");
+            let spec = template["spec"].as_object_mut().unwrap();
             for list in ["initContainers", "containers"] {
-                for container in template["spec"][list].as_array_mut().unwrap() {
+                for container in
+                    spec.get_mut(list).into_iter().filter_map(|it| it.as_array_mut()).flatten()
+                {
                     container.as_object_mut().unwrap().remove("imagePullPolicy");
                 }
             }
@@ -147,6 +150,46 @@ fn values_go_where_they_belong() {
         assert_eq!(data[key], value, "{key}");
     }
     assert!(data["devices"].is_null(), "what is empty is the agent's default");
+}
+
+#[test]
+fn the_operator_asks_the_same_server_and_comes_from_the_same_registry() {
+    let values = values(&[
+        "namespace=net,operator.replicas=1,operator.image.repository=registry:5000/operator",
+        "operator.image.tag=1.2,image.tag=1.3,image.pullPolicy=Always,debug.enabled=true",
+        "k8sServiceHost=api.example,k8sServicePort=6443",
+    ]);
+    let deployment = made(&values, "Deployment");
+    assert_eq!(deployment["spec"]["replicas"], 1);
+    let (pod, agents) = (&deployment["spec"]["template"], template_of(&values));
+    assert_eq!(pod["metadata"]["annotations"], agents["metadata"]["annotations"]);
+    let operator = &pod["spec"]["containers"][0];
+    assert_eq!(operator["image"], "registry:5000/operator:1.2");
+    assert_eq!(operator["imagePullPolicy"], "Always");
+    let variables = operator["env"].as_array().unwrap();
+    assert_eq!(variables[0]["name"], "POD_NAME");
+    assert_eq!(variables[1], json!({ "name": "KUBERNETES_SERVICE_HOST", "value": "api.example" }));
+    let all = objects(&values);
+    let named = |it: &&Value| it["metadata"]["name"] == "volvox-operator";
+    let kinds: Vec<_> = all.iter().filter(named).map(|it| it["kind"].as_str().unwrap()).collect();
+    assert_eq!(
+        kinds,
+        [
+            "ServiceAccount",
+            "ClusterRole",
+            "ClusterRoleBinding",
+            "Role",
+            "RoleBinding",
+            "Deployment"
+        ]
+    );
+    for object in all.iter().filter(named) {
+        let place = &object["metadata"]["namespace"];
+        assert!(place.is_null() || place == "net", "{object}");
+        let subject = &object["subjects"][0]["namespace"];
+        assert!(subject.is_null() || subject == "net", "{object}");
+    }
+    assert_eq!(all.last().unwrap()["kind"], "DaemonSet", "what its pods need is there before them");
 }
 
 #[test]
