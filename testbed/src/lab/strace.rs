@@ -137,7 +137,16 @@ impl Calls {
         let mut calls = Self::default();
         let mut opened = BTreeMap::new();
         let mut threads: BTreeMap<&str, u32> = BTreeMap::new();
+        // Pins that threads are about to open: another thread's call may end first.
+        let mut opening: BTreeMap<&str, String> = BTreeMap::new();
         for line in text.lines() {
+            if let Some((thread, end)) = line.split_once("<... bpf resumed>") {
+                let pin = opening.remove(thread.trim());
+                if let (Some(pin), Some((_, number))) = (pin, end.rsplit_once("= ")) {
+                    opened.insert(number.to_owned(), pin);
+                }
+                continue;
+            }
             let Some((thread, call)) = line.split_once("bpf(") else { continue };
             let count = threads.entry(thread.trim()).or_default();
             *count += 1;
@@ -146,8 +155,14 @@ impl Calls {
             if command == "BPF_OBJ_GET" {
                 calls.opened += 1;
                 let pin = between(call, "pathname=\"", "\"").and_then(|pin| pin.rsplit('/').next());
-                if let (Some(pin), Some((_, number))) = (pin, call.rsplit_once("= ")) {
-                    opened.insert(number.to_owned(), pin.to_owned());
+                match (pin, call.rsplit_once("= ")) {
+                    (Some(pin), _) if call.ends_with("<unfinished ...>") => {
+                        opening.insert(thread.trim(), pin.to_owned());
+                    }
+                    (Some(pin), Some((_, number))) => {
+                        opened.insert(number.to_owned(), pin.to_owned());
+                    }
+                    _ => {}
                 }
             } else if WRITES.contains(&command) {
                 let number = between(call, "map_fd=", ",").unwrap_or_default();
@@ -182,5 +197,21 @@ mod tests {
         let write = |command: &str, map: &str| ((command.to_owned(), map.to_owned()), 1);
         let expected = [write("BPF_MAP_UPDATE_ELEM", "cilium_lxc"), write("BPF_PROG_LOAD", "")];
         assert_eq!(calls, Calls { opened: 2, writes: expected.into(), most_in_a_thread: 4 });
+    }
+
+    #[test]
+    fn a_call_that_another_thread_cuts_in_two_is_one() {
+        let calls = Calls::parse(
+            "7 bpf(BPF_OBJ_GET, {pathname=\"/b/tc/globals/cilium_signals\", bpf_fd=0}, 152 <unfinished ...>\n\
+             8 bpf(BPF_OBJ_GET, {pathname=\"/b/tc/globals/cilium_lxc\", bpf_fd=0}, 16 <unfinished ...>\n\
+             7 <... bpf resumed>)                = 76\n\
+             7 bpf(BPF_MAP_UPDATE_ELEM, {map_fd=76, key=0x1, value=0x2, flags=BPF_ANY}, 152 <unfinished ...>\n\
+             8 <... bpf resumed>)                = 75\n\
+             7 <... bpf resumed>)                = 0\n\
+             8 bpf(BPF_MAP_UPDATE_ELEM, {map_fd=75, key=0x1, value=0x2, flags=BPF_ANY}, 32) = 0\n",
+        );
+        let write = (("BPF_MAP_UPDATE_ELEM".to_owned(), "cilium_lxc".to_owned()), 1);
+        let expected = Calls { opened: 2, writes: [write].into(), most_in_a_thread: 2 };
+        assert_eq!(calls, expected);
     }
 }

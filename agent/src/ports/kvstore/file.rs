@@ -257,10 +257,17 @@ impl Drop for File {
 
 /// Reads all of it.
 fn read(path: &Path, begun: Instant) -> Result<(Database, Keyspace), redb::Error> {
-    let database = checked(|| Ok(Database::builder().create_file(open_file(path)?)?))?;
+    let mut database = checked(|| Ok(Database::builder().create_file(open_file(path)?)?))?;
     // Whatever comes of it, the database is not dropped while a panic passes: a second one would end
     // the process.
-    match checked(|| content(&database, begun)) {
+    let sound = checked(|| {
+        // Damage that nobody reads is found by who opens it after the next write: that would be lost.
+        if !database.check_integrity()? {
+            tracing::warn!(path = %path.display(), "the store was damaged, and is repaired");
+        }
+        content(&database, begun)
+    });
+    match sound {
         Ok(keyspace) => Ok((database, keyspace)),
         Err(cause) => {
             close(database);
