@@ -300,7 +300,9 @@ fn agent(template: &mut Value) -> &mut Value {
 
 fn every_container(template: &mut Value, member: &str, value: &Value) {
     for list in ["initContainers", "containers"] {
-        for container in template["spec"][list].as_array_mut().into_iter().flatten() {
+        // Asked for by its name, what is not there would come to be.
+        let containers = template["spec"].get_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
             put_in(container, member, value);
         }
     }
