@@ -32,9 +32,9 @@ use crate::heap;
 const FRAMES: usize = 32 * 1024;
 
 /// What may be mapped of files while the agent restores, bytes. Half of it is not needed for long.
-const MAPPED_MAX: usize = 15 << 20;
-/// How often that is looked at. So soon no start maps 3 MiB more.
-const LOOK_EVERY: Duration = Duration::from_millis(4);
+const MAPPED_MAX: usize = 13 << 20;
+/// How often that is looked at. So soon no start maps 4 MiB more.
+const LOOK_EVERY: Duration = Duration::from_millis(3);
 /// How often at most: a restore that waits for the cluster needs no more of the program.
 const LOOKS_MAX: usize = 1_000;
 
