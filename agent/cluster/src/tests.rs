@@ -5,7 +5,7 @@ use volvox_actors::ports::{ClusterError, ObjectChange, Reader, Resource};
 
 use super::{Access, events::Lines, trim::object};
 
-fn pods() -> Resource {
+pub(crate) fn pods() -> Resource {
     Resource {
         name: "pods",
         path: "/api/v1/pods",

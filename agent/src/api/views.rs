@@ -66,17 +66,21 @@ impl Views {
     /// Asks everyone, after the kernel.
     ///
     /// While many endpoints restore, every round through the actors' thread takes its time, and there is
-    /// little to ask the kernel: so all are asked at once, and again only if it had something to say.
+    /// little to ask the kernel: so all are asked at once, and those again of whom it had something to say.
     pub(super) async fn ask(api: &Api, what: &'static str) -> Result<Self, GatewayError> {
-        let kernel = async { tokio::join!(verify(api, None), verify_devices(api)) };
-        match tokio::join!(kernel, Self::gather(api, what)) {
-            ((false, false), views) => views,
-            _ => Self::gather(api, what).await,
+        let looks = async { tokio::join!(verify(api, None), verify_devices(api)) };
+        let ((endpoints, devices), views) = tokio::join!(looks, Self::gather(api, what));
+        let mut views = views?;
+        if endpoints {
+            views.endpoints = list(api, what).await?;
         }
+        if devices {
+            views.devices = shown_devices(api, what).await?;
+        }
+        Ok(views)
     }
 
     async fn gather(api: &Api, what: &'static str) -> Result<Self, GatewayError> {
-        let list = |reply| EndpointsMsg::List { labels: Labels::default(), reply };
         let (
             (host, now),
             listed,
@@ -103,14 +107,14 @@ impl Views {
             api.gateway.ask_if(what, |node| node.cluster.as_ref(), ClusterMsg::Show),
             api.gateway.ask_if(what, |node| node.definitions.as_ref(), DefinitionsMsg::Show),
             api.gateway.ask_if(what, |node| node.publisher.as_ref(), PublisherMsg::Show),
-            api.gateway.ask(what, |node| &node.endpoints, list),
+            list(api, what),
             api.gateway.ask(what, |node| &node.restore, RestoreMsg::Report),
             api.gateway.ask(what, |node| &node.auditor, AuditorMsg::Show),
             Sharing::gather(api, what),
             api.gateway.ask_if(what, |node| node.nodes.as_ref(), RemoteNodesMsg::Show),
             api.gateway.ask_if(what, |node| node.mesh.as_ref(), MeshMsg::Show),
             services::gather(api, what),
-            api.gateway.ask(what, |node| &node.devices, DevicesMsg::Show),
+            shown_devices(api, what),
             api.gateway.ask(what, |node| &node.routes, RoutesMsg::Show),
             api.gateway.ask(what, |node| &node.ipcache, IpcacheMsg::Show),
             api.gateway.ask(what, |node| &node.node, NodeMsg::Show),
@@ -140,4 +144,13 @@ impl Views {
             refused,
         })
     }
+}
+
+async fn list(api: &Api, what: &'static str) -> Result<Vec<Arc<EndpointView>>, GatewayError> {
+    let list = |reply| EndpointsMsg::List { labels: Labels::default(), reply };
+    api.gateway.ask(what, |node| &node.endpoints, list).await
+}
+
+async fn shown_devices(api: &Api, what: &'static str) -> Result<DevicesStatus, GatewayError> {
+    api.gateway.ask(what, |node| &node.devices, DevicesMsg::Show).await
 }

@@ -10,9 +10,9 @@ use std::{
 
 use serde_json::json;
 use tokio::time::timeout;
-use volvox_actors::ports::{ClusterError, Object, ObjectChange, ObjectKey, Reader, Resource};
+use volvox_actors::ports::{ClusterError, Object, ObjectChange, ObjectKey};
 
-use crate::{Access, Connection, access::remedy_of};
+use crate::{Access, Connection, access::remedy_of, tests::pods};
 
 /// Nobody listens there.
 const NOBODY: &str = "http://127.0.0.1:1";
@@ -73,18 +73,6 @@ fn say(mut stream: TcpStream, status: &str, body: &str) {
         format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
     // Whoever asked may be gone.
     let _ = stream.write_all((head + body).as_bytes());
-}
-
-fn pods() -> Resource {
-    Resource {
-        name: "pods",
-        path: "/api/v1/pods",
-        api_version: "v1",
-        kind: "Pod",
-        fields: None,
-        definition: None,
-        reader: Reader::Agent,
-    }
 }
 
 fn named(urls: &[&str]) -> Access {
