@@ -1,24 +1,29 @@
 #!/usr/bin/env bash
-# Builds kube-apiserver from Debian's source package into the directory that is named: no registry
-# has it ready. Five minutes of a processor, once; 62 MB stay. To be run as root on Debian.
+# Builds the programs of Kubernetes from Debian's source package into the directory that is named:
+# no registry has them ready. To be run as root on Debian, once.
 #
-#   testbed/kube-apiserver.sh DIR        makes DIR/kube-apiserver
+#   testbed/kubernetes.sh DIR        makes DIR/kube-apiserver and the others below
 
 set -euo pipefail
 export LC_ALL=C
 
 fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
-(( $# == 1 )) || fail "name the directory that is to hold kube-apiserver"
+(( $# == 1 )) || fail "name the directory that is to hold Kubernetes"
 mkdir -p "$1"
 into=$(realpath "$1")
-[[ -x $into/kube-apiserver ]] && exit 0
+# The one that most tests need is the first.
+programs=()
+for program in kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy; do
+    [[ -x $into/$program ]] || programs+=("$program")
+done
+(( ${#programs[@]} )) || exit 0
 
 # The last Debian that has this source package.
 suite=bookworm
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 [[ -r $keyring ]] && command -v apt-get >/dev/null && command -v dpkg-source >/dev/null ||
-    fail "kube-apiserver is built from Debian's source package, and this is no Debian"
+    fail "Kubernetes is built from Debian's source package, and this is no Debian"
 
 work=$(mktemp -d "$into/build.XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -73,5 +78,7 @@ packages=$(grep -rlE --include='*.go' '^// \+k8s:openapi-gen=' pkg vendor/k8s.io
     --output-file-base zz_generated.openapi --output-package k8s.io/kubernetes/pkg/generated/openapi \
     --report-filename /dev/null --input-dirs "$packages"
 
-go build -tags providerless -ldflags '-s -w' -o "$work/kube-apiserver" ./cmd/kube-apiserver
-mv "$work/kube-apiserver" "$into/kube-apiserver"
+for program in "${programs[@]}"; do
+    go build -tags providerless,dockerless -ldflags '-s -w' -o "$work/$program" "./cmd/$program"
+    mv "$work/$program" "$into/$program"
+done
