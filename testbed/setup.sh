@@ -87,7 +87,7 @@ install_cluster() {
     [[ -x $KUBEBUILDER_ASSETS/kube-apiserver ]] && return
     step "building kube-apiserver in the background, once, into $KUBEBUILDER_ASSETS"
     mkdir -p "$KUBEBUILDER_ASSETS"
-    nice testbed/kube-apiserver.sh "$KUBEBUILDER_ASSETS" >"$KUBEBUILDER_ASSETS/build.log" 2>&1 &
+    nice testbed/kubernetes.sh "$KUBEBUILDER_ASSETS" >"$KUBEBUILDER_ASSETS/build.log" 2>&1 &
     KUBE_APISERVER_BUILD=$!
 }
 

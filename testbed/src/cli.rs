@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use crate::{
-    bench, demo,
+    bench, cluster, demo,
     lab::{self, build},
     picture, sim, tidy,
 };
@@ -39,6 +39,11 @@ enum Verb {
         #[command(flatten)]
         options: sim::Options,
     },
+    /// Try Volvox in Kubernetes itself: control plane, kubelets, containerd
+    Cluster {
+        #[command(flatten)]
+        options: cluster::Options,
+    },
     /// Build the agent that upgrades are tried with: its programs differ
     OtherAgent,
     /// Run a command in an empty lab
@@ -66,14 +71,22 @@ pub fn run(cli: &Cli) -> Result<i32> {
             }
             Verb::Sim { options } => return sim::run(options),
             Verb::OtherAgent => return build::build_other().map(|()| 0),
+            Verb::Cluster { options } if options.list => {
+                cluster::list();
+                return Ok(0);
+            }
             Verb::Lab { .. } => {}
             Verb::Bench { verb: bench::Verb::Upgrade, .. } => build::build_other()?,
-            Verb::Bench { .. } | Verb::Demo { .. } | Verb::DashboardPicture => build::build()?,
+            Verb::Bench { .. }
+            | Verb::Cluster { .. }
+            | Verb::Demo { .. }
+            | Verb::DashboardPicture => build::build()?,
         }
     }
     lab::inside(|| match &cli.verb {
         Verb::Demo { seed } => demo::run(*seed),
         Verb::Bench { verb, options } => bench::run(*verb, options),
+        Verb::Cluster { options } => cluster::run(options),
         Verb::Lab { command } => lab::command(command),
         Verb::DashboardPicture => {
             let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(picture::FILE);

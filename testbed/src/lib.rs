@@ -8,6 +8,7 @@
 
 pub mod bench;
 pub mod cli;
+pub mod cluster;
 pub mod demo;
 pub mod fleet;
 pub mod lab;

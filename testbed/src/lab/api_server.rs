@@ -1,7 +1,8 @@
-//! A real kube-apiserver on loopback, with all that it writes in the lab's own file system.
+//! A real kube-apiserver, with all that it writes in the lab's own file system.
 
 use std::{
-    env, fs,
+    fs,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::Command,
 };
@@ -11,11 +12,16 @@ use rustix::process::Signal;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{ApiClient, Etcd, Process, wait_for};
+use super::{ApiClient, Etcd, Process, programs, wait_for};
 
-const SERVER: &str = "https://127.0.0.1:6443";
+const PORT: u16 = 6443;
+/// What a cluster with kubelets has that is usual by now.
+pub(super) const FEATURES: &str = "EndpointSliceTerminatingCondition=true";
 /// What those say who ask the server: people, and agents.
 const TOKENS: [&str; 2] = ["lab", "agent"];
+/// Those in a cluster with kubelets: people, the controllers, the scheduler, and nodes.
+const USERS: [&str; 6] = ["lab", "kube-controller-manager", "kube-scheduler", "n1", "n2", "n3"];
+const NODES: [&str; 3] = ["n1", "n2", "n3"];
 /// Who agents are to a server that asks for their rights.
 const ACCOUNT: &str = "system:serviceaccount:kube-system:volvox";
 
@@ -24,10 +30,21 @@ pub struct ApiServer {
     program: PathBuf,
     place: PathBuf,
     etcd: String,
-    /// It asks who may do what.
-    strict: bool,
+    address: IpAddr,
+    callers: Callers,
     process: Option<Process>,
     client: ApiClient,
+}
+
+/// Who asks the server, and who may do what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Callers {
+    /// Everyone may do everything.
+    Free,
+    /// Agents are a service account, and may do what its roles say.
+    Bound,
+    /// Kubelets and controllers ask too. All may do what their roles say.
+    Nodes,
 }
 
 /// A request that the server answered, as its audit log has it.
@@ -63,44 +80,46 @@ impl Asked {
 }
 
 impl ApiServer {
-    /// The program that `KUBEBUILDER_ASSETS` names, as other projects have it, or that
-    /// `testbed/test` put into its cache; `None`, and loud words, if there is none.
+    /// The program, or `None` and loud words if there is none.
     pub fn find() -> Option<PathBuf> {
-        let named = env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
-        let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-        let cache = cache.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")));
-        let assets = named.or_else(|| Some(cache?.join("volvox/kubernetes")))?;
-        let program = assets.join("kube-apiserver");
-        if !program.is_file() {
-            volvox_system::complain!(
-                "SKIPPED: no kube-apiserver in {}: run testbed/test, or name a directory that has \
-                 one by KUBEBUILDER_ASSETS",
-                assets.display()
-            );
-            return None;
-        }
-        Some(program)
+        programs::find("kube-apiserver")
     }
 
     /// Starts it with what it writes below `place`, and waits until it serves. Everyone may do
     /// everything.
     pub fn start(program: PathBuf, place: &Path, etcd: &Etcd) -> Result<Self> {
-        Self::start_as(program, place, etcd, false)
+        Self::start_as(program, place, etcd, Ipv4Addr::LOCALHOST.into(), Callers::Free)
     }
 
     /// The same, but agents are a service account, have no token before [`ApiServer::let_in`], and
     /// may do what its roles say.
     pub fn start_strict(program: PathBuf, place: &Path, etcd: &Etcd) -> Result<Self> {
-        Self::start_as(program, place, etcd, true)
+        Self::start_as(program, place, etcd, Ipv4Addr::LOCALHOST.into(), Callers::Bound)
     }
 
-    fn start_as(program: PathBuf, place: &Path, etcd: &Etcd, strict: bool) -> Result<Self> {
+    /// One that nodes reach at that address. People, the controllers, the
+    /// scheduler and nodes have their kubeconfigs by [`ApiServer::kubeconfig_of`].
+    pub fn start_for_nodes(
+        program: PathBuf,
+        place: &Path,
+        etcd: &Etcd,
+        address: IpAddr,
+    ) -> Result<Self> {
+        Self::start_as(program, place, etcd, address, Callers::Nodes)
+    }
+
+    fn start_as(
+        program: PathBuf,
+        place: &Path,
+        etcd: &Etcd,
+        address: IpAddr,
+        callers: Callers,
+    ) -> Result<Self> {
         fs::create_dir_all(place)?;
-        let token = |user: &&str| format!("{user},{user},{user},system:masters\n");
-        fs::write(place.join("tokens"), TOKENS.iter().map(token).collect::<String>())?;
+        fs::write(place.join("tokens"), callers.tokens())?;
         // Only where it matters, requests are noted again with their answers.
         let mut omitted = vec!["ResponseStarted", "Panic"];
-        omitted.extend((!strict).then_some("ResponseComplete"));
+        omitted.extend((callers == Callers::Free).then_some("ResponseComplete"));
         let audit = json!({
             "apiVersion": "audit.k8s.io/v1", "kind": "Policy",
             "rules": [{ "level": "Metadata" }], "omitStages": omitted,
@@ -115,7 +134,7 @@ impl ApiServer {
         ensure!(key.status.success(), "openssl: {}", String::from_utf8_lossy(&key.stderr));
         let client = ApiClient::new(place.join("lab.kubeconfig"))?;
         let (place, etcd) = (place.to_owned(), etcd.address());
-        let mut server = Self { program, place, etcd, strict, process: None, client };
+        let mut server = Self { program, place, etcd, address, callers, process: None, client };
         server.start_again()?;
         Ok(server)
     }
@@ -123,12 +142,13 @@ impl ApiServer {
     /// Starts it after a [`ApiServer::kill`], and waits until it serves.
     pub fn start_again(&mut self) -> Result<()> {
         let path = |name: &str| self.place.join(name).display().to_string();
-        let accounts = path("accounts.key");
+        let (accounts, address) = (path("accounts.key"), self.address.to_string());
+        let for_nodes = self.callers == Callers::Nodes;
         let arguments = [
             ("etcd-servers", self.etcd.as_str()),
-            ("bind-address", "127.0.0.1"),
-            ("advertise-address", "127.0.0.1"),
-            ("secure-port", "6443"),
+            ("bind-address", &address),
+            ("advertise-address", &address),
+            ("secure-port", &PORT.to_string()),
             ("cert-dir", &path("certificates")),
             ("token-auth-file", &path("tokens")),
             ("audit-policy-file", &path("audit.yaml")),
@@ -138,23 +158,26 @@ impl ApiServer {
             ("service-account-key-file", &accounts),
             ("service-account-signing-key-file", &accounts),
             ("service-cluster-ip-range", "10.96.0.0/24"),
-            ("authorization-mode", if self.strict { "RBAC" } else { "AlwaysAllow" }),
+            ("authorization-mode", self.callers.authorization()),
             // As in clusters: the packaged pods have an init container that is privileged.
             ("allow-privileged", "true"),
-            ("endpoint-reconciler-type", "none"),
-            ("disable-admission-plugins", "ServiceAccount"),
+            ("endpoint-reconciler-type", if for_nodes { "lease" } else { "none" }),
+            ("disable-admission-plugins", if for_nodes { "" } else { "ServiceAccount" }),
+            // Current versions list pods that are going as such.
+            ("feature-gates", if for_nodes { FEATURES } else { "" }),
+            // Nobody knows the nodes by name.
+            ("kubelet-preferred-address-types", "InternalIP"),
         ];
         let arguments = arguments.map(|(name, value)| format!("--{name}={value}"));
         let log = self.place.join("api.log");
         self.process = Some(Process::start(&self.program, &arguments, &log)?);
-        let certificate = self.place.join("certificates/apiserver.crt");
+        let certificate = self.certificate();
         wait_for("the API server makes its certificate", || {
             self.process()?.check()?;
             Ok(certificate.exists())
         })?;
-        for user in TOKENS.iter().filter(|user| !self.strict || **user == "lab") {
-            let file = self.place.join(format!("{user}.kubeconfig"));
-            fs::write(file, self.access(user).to_string())?;
+        for user in self.callers.first() {
+            fs::write(self.kubeconfig_of(user), self.access(user).to_string())?;
         }
         wait_for("the API server serves", || {
             let alive = self.process()?.check();
@@ -176,12 +199,27 @@ impl ApiServer {
     }
 
     fn access(&self, token: &str) -> Value {
-        kubeconfig(&self.place.join("certificates/apiserver.crt"), token)
+        kubeconfig(SocketAddr::new(self.address, PORT), &self.certificate(), token)
+    }
+
+    /// What its certificate is verified by.
+    pub fn certificate(&self) -> PathBuf {
+        self.place.join("certificates/apiserver.crt")
+    }
+
+    /// What service accounts' tokens are signed with.
+    pub fn accounts_key(&self) -> PathBuf {
+        self.place.join("accounts.key")
+    }
+
+    /// Says to that user how it is reached.
+    pub fn kubeconfig_of(&self, user: &str) -> PathBuf {
+        self.place.join(format!("{user}.kubeconfig"))
     }
 
     /// Says to agents how it is reached.
     pub fn kubeconfig(&self) -> PathBuf {
-        self.place.join("agent.kubeconfig")
+        self.kubeconfig_of("agent")
     }
 
     /// Asks it, as people do.
@@ -210,11 +248,44 @@ impl ApiServer {
     }
 }
 
-fn kubeconfig(certificate: &Path, token: &str) -> Value {
+impl Callers {
+    /// Who has a token from the start.
+    fn first(self) -> &'static [&'static str] {
+        match self {
+            Self::Free => &TOKENS,
+            Self::Bound => &TOKENS[..1],
+            Self::Nodes => &USERS,
+        }
+    }
+
+    /// The file of tokens: token, user, its number, groups.
+    fn tokens(self) -> String {
+        let all: &[&str] = if self == Self::Nodes { &USERS } else { &TOKENS };
+        let line = |user: &&str| match *user {
+            "lab" | "agent" => format!("{user},{user},{user},system:masters\n"),
+            node if NODES.contains(&node) => {
+                format!("{node},system:node:{node},{node},system:nodes\n")
+            }
+            part => format!("{part},system:{part},{part},\n"),
+        };
+        all.iter().map(line).collect()
+    }
+
+    fn authorization(self) -> &'static str {
+        match self {
+            Self::Free => "AlwaysAllow",
+            Self::Bound => "RBAC",
+            Self::Nodes => "Node,RBAC",
+        }
+    }
+}
+
+fn kubeconfig(at: SocketAddr, certificate: &Path, token: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "lab",
         "clusters": [{
-            "name": "lab", "cluster": { "server": SERVER, "certificate-authority": certificate },
+            "name": "lab",
+            "cluster": { "server": format!("https://{at}"), "certificate-authority": certificate },
         }],
         "users": [{ "name": "lab", "user": { "token": token } }],
         "contexts": [{ "name": "lab", "context": { "cluster": "lab", "user": "lab" } }],

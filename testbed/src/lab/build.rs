@@ -14,7 +14,8 @@ use super::binaries;
 const OTHER: &str = "-Os";
 
 /// The packages of the other programs.
-const BESIDE: [&str; 2] = ["--package=volvox-cli", "--package=volvox-cni"];
+const BESIDE: [&str; 3] =
+    ["--package=volvox-cli", "--package=volvox-cni", "--package=volvox-operator"];
 
 /// The agent whose programs differ, beside the usual one.
 const OTHER_AGENT: &str = "volvox-agent-other";

@@ -34,6 +34,7 @@ impl Counters {
             openings: grown("TcpExt.TCPSynRetrans"),
             probes: grown("TcpExt.TCPLossProbes"),
             timeouts: grown("TcpExt.TCPTimeouts"),
+            recovered: grown("TcpExt.TCPLossProbeRecovery"),
         }
     }
 
@@ -55,6 +56,8 @@ pub struct Resent {
     pub probes: u64,
     /// How often a sender heard nothing for so long that its timer ran out.
     pub timeouts: u64,
+    /// How often such a question made good a loss.
+    pub recovered: u64,
 }
 
 impl Resent {
@@ -62,6 +65,12 @@ impl Resent {
     /// machine, unless the timer ran out.
     pub(super) fn lost(&self) -> u64 {
         self.segments.saturating_sub(self.needlessly).max(self.timeouts)
+    }
+
+    /// The same of connections that end before it is said that something had arrived already: what was
+    /// sent again as a question counts only if it made good a loss.
+    pub(super) fn lost_of_short(&self) -> u64 {
+        self.timeouts.max(self.openings).max(self.recovered)
     }
 }
 

@@ -2,7 +2,6 @@
 
 mod cluster;
 mod cri;
-mod image;
 mod messages;
 mod packaged;
 mod packaged_pod;

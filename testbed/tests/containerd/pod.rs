@@ -4,10 +4,9 @@ use std::net::IpAddr;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use volvox_testbed::lab::Netns;
+use volvox_testbed::lab::{Netns, image};
 
 use crate::{
-    image,
     messages::{
         ById, ContainerConfig, ContainerMetadata, CreateContainerRequest, Empty, ExecSyncRequest,
         ExecSyncResponse, ImageSpec, LinuxPodSandboxConfig, PodSandboxConfig, PodSandboxMetadata,

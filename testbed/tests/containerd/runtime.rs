@@ -9,11 +9,10 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use rustix::mount::{MountFlags, mount};
-use volvox_testbed::lab::{Node, wait_for};
+use volvox_testbed::lab::{Node, image, wait_for};
 
 use crate::{
     cri::Cri,
-    image,
     messages::{ImageSpec, ImageStatusRequest, ImageStatusResponse},
 };
 

@@ -11,17 +11,20 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-/// The image's name, whole, as the runtime knows it.
-pub(crate) const NAME: &str = "docker.io/library/volvox-busybox:1";
+/// The image's name, whole, as a runtime knows it.
+pub const NAME: &str = "docker.io/library/volvox-busybox:1";
 
 /// Where Debian and Ubuntu put it.
 const BUSYBOX: [&str; 2] = ["/bin/busybox", "/usr/bin/busybox"];
 
 /// Programs that the tests run in pods.
-const APPLETS: [&str; 9] = ["cp", "grep", "httpd", "mount", "mv", "nc", "printf", "sh", "sleep"];
+const APPLETS: [&str; 13] = [
+    "cat", "cp", "grep", "httpd", "ls", "mount", "mv", "nc", "ping", "printf", "sh", "sleep",
+    "wget",
+];
 
 /// Makes a docker archive of the image in `directory`.
-pub(crate) fn archive(directory: &Path) -> Result<PathBuf> {
+pub fn archive(directory: &Path) -> Result<PathBuf> {
     let (root, parts) = (directory.join("root"), directory.join("parts"));
     fs::create_dir_all(root.join("bin"))?;
     fs::create_dir_all(root.join("www"))?;
