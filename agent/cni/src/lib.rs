@@ -7,6 +7,7 @@
 mod add;
 mod attachment;
 mod cancel;
+mod chained;
 mod check;
 mod config;
 mod conflist;
