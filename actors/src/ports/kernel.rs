@@ -5,6 +5,7 @@ mod about;
 mod devices;
 mod done;
 mod hooks;
+mod idle_pair;
 mod in_order;
 mod notices;
 mod routing;
@@ -331,6 +332,8 @@ pub enum KernelOp {
     LinkUp { ifindex: u32 },
     /// Takes the interface down.
     LinkDown { ifindex: u32 },
+    /// Removes a veth pair that still is [`Link::is_idle_pair`], and is no endpoint's by any row.
+    DeletePair { ifindex: u32, peer: u32 },
     /// Routes an endpoint's address to its interface.
     PutRoute { address: IpAddr, ifindex: u32 },
     /// Removes that route, if it still leads to that interface.

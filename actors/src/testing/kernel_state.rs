@@ -156,6 +156,17 @@ impl KernelState {
                 self.link(op, *ifindex)?;
                 self.go_down(*ifindex);
             }
+            KernelOp::DeletePair { ifindex, peer } => {
+                let is_used = self.rows.config.contains_key(ifindex)
+                    || self.rows.endpoints.values().any(|row| row.ifindex == *ifindex);
+                let links = &self.rows.links;
+                let (link, other) = (links.get(ifindex), links.get(peer));
+                let is_idle = link.zip(other).is_some_and(|(link, other)| link.is_idle_pair(other));
+                if is_idle && !is_used {
+                    self.unplug(*ifindex);
+                    self.unplug(*peer);
+                }
+            }
             KernelOp::PutRoute { address, ifindex } => {
                 if !self.link(op, *ifindex)?.up {
                     return Err(refused(op.name(), Refusal::Other));

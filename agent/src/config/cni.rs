@@ -160,3 +160,84 @@ pub(super) fn check(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::load;
+
+    fn loaded(flags: &[&str]) -> Result<Config, ConfigError> {
+        let all = ["volvox-agent"].iter().chain(flags);
+        load(all.copied(), |_| None).map(|loaded| loaded.config)
+    }
+
+    fn file(text: &str) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), text).unwrap();
+        file
+    }
+
+    #[test]
+    fn a_mode_and_a_target_say_what_is_written() {
+        let of = |flags: &[&str]| {
+            let cni = loaded(flags).unwrap().cni;
+            (cni.mode_name(), cni.composition())
+        };
+        let into = |network: &str, mode: &str| Composition::Into {
+            network: network.to_owned(),
+            mode: mode.to_owned(),
+        };
+        assert_eq!(of(&[]), ("none".to_owned(), Composition::Alone));
+        let portmap = of(&["--cni-chaining-mode=portmap"]);
+        assert_eq!(portmap, ("portmap".to_owned(), Composition::Portmap));
+        let flannel = of(&["--cni-chaining-mode=flannel"]);
+        assert_eq!(flannel.1, Composition::Flannel);
+        let target = of(&["--cni-chaining-target=site"]);
+        assert_eq!(target, ("generic-veth".to_owned(), into("site", "generic-veth")));
+        assert_eq!(of(&["--cni-chaining-mode=aws-cni"]).1, into("aws-cni", "aws-cni"));
+    }
+
+    #[test]
+    fn a_file_is_taken_as_it_is_and_its_mtu_counts() {
+        let text = r#"{"name": "a", "plugins": [{"type": "volvox-cni", "mtu": 1400}]}"#;
+        let file = file(text);
+        let flag = format!("--read-cni-conf={}", file.path().display());
+        let config = loaded(&[&flag, "--mtu=9000"]).unwrap();
+        assert_eq!(config.said_mtu(), 1400);
+        assert!(matches!(config.cni.composition(), Composition::Custom(_)));
+        assert_eq!(loaded(&["--mtu=9000"]).unwrap().said_mtu(), 9000);
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_refused_with_a_remedy() {
+        let garbled = file("{");
+        let without = file(r#"{"plugins": [{"type": "bridge"}]}"#);
+        let tiny = file(r#"{"plugins": [{"type": "volvox-cni", "mtu": 900}]}"#);
+        let read =
+            |file: &tempfile::NamedTempFile| format!("--read-cni-conf={}", file.path().display());
+        for (flags, word) in [
+            (vec!["--read-cni-conf=/none/such".to_owned()], "drop the flag"),
+            (vec![read(&garbled)], "no JSON"),
+            (vec![read(&without)], "but bridge"),
+            (vec![read(&tiny)], "mtu 900 of --read-cni-conf"),
+            (vec![read(&tiny), "--cni-chaining-target=a".to_owned()], "one configuration"),
+            (
+                vec!["--cni-chaining-target=a".to_owned(), "--cni-chaining-mode=none".to_owned()],
+                "say generic-veth",
+            ),
+            (
+                vec![
+                    "--cni-chaining-mode=generic-veth".to_owned(),
+                    "--write-cni-conf-when-ready=/etc/cni/net.d/".to_owned(),
+                ],
+                "--cni-chaining-target",
+            ),
+        ] {
+            let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+            let error = loaded(&flags).unwrap_err().to_string();
+            assert!(error.contains(word), "{error} does not say {word}");
+        }
+        // Nobody writes it: another one does, or the runtime knows it already.
+        loaded(&["--cni-chaining-mode=generic-veth"]).unwrap();
+    }
+}
