@@ -431,7 +431,10 @@ fn number(
         None => held.ipv6.filter(|_| later6),
     };
     let router = Addresses { ipv4, ipv6 };
-    let mtu = if config.mtu == 0 { own_mtu(&kernel.links) } else { config.mtu };
+    let mtu = match config.said_mtu() {
+        0 => own_mtu(&kernel.links),
+        said => said,
+    };
     NodeNumbers { ipv4_range, ipv6_range, router, own, mtu }
 }
 

@@ -15,9 +15,11 @@ pub(crate) fn keep(config: &Config, place: &Path) {
         socket: config.socket_path.clone(),
         delete_queue: config.run_dir.join(delete_queue::DIRECTORY),
         debug: config.debug,
-        log_file: Some(config.cni_log_file.clone()),
+        log_file: Some(config.cni.cni_log_file.clone()),
+        composition: config.cni.composition(),
     };
-    let keeper = Keeper { conflist, place: place.to_owned(), exclusive: config.cni_exclusive };
+    let exclusive = config.cni.cni_exclusive;
+    let keeper = Keeper { conflist, place: place.to_owned(), exclusive };
     if !Conflist::is_read(place) {
         tracing::warn!(path = %place.display(), "runtimes read lists of plugins from *.conflist only");
     }

@@ -7,6 +7,7 @@
 mod aggregation;
 mod check;
 mod cilium_keys;
+mod cni;
 mod error;
 mod etcd;
 mod layers;
@@ -28,6 +29,7 @@ use clap::{
 use volvox_cluster::{Access, Servers};
 
 pub use aggregation::{MonitorAggregation, TcpFlags, TcpFlagsError};
+pub use cni::{ChainingMode, CniOptions};
 pub use error::ConfigError;
 pub use etcd::{EtcdOptions, OptionError};
 pub use layers::Origin;
@@ -107,6 +109,9 @@ pub fn load(
     let origins = layers::Origins::new(&own, &lower);
     let mut loaded = Loaded { verb: line.verb, config: line.config, warnings };
     loaded.config.gather(&own)?;
+    if loaded.verb == Verb::Run {
+        loaded.config.cni.read()?;
+    }
     loaded.warnings.extend(check::check(&loaded.config, &origins)?);
     Ok(loaded)
 }

@@ -22,7 +22,7 @@ const GRACE: Duration = Duration::from_millis(400);
 /// Follows what the kernel says of the node.
 pub struct FactsWatch {
     expected: Expected,
-    /// `--mtu`, if it says anything.
+    /// What `--mtu` or the CNI configuration says, if either does.
     mtu: Option<u32>,
     now: NodeFacts,
 }
@@ -32,7 +32,7 @@ impl FactsWatch {
     pub fn new(config: &Config, addresses: Addresses, mtu: u32) -> Self {
         Self {
             expected: Expected { ipv4: config.ipv4_node, ipv6: config.ipv6_node },
-            mtu: (config.mtu != 0).then_some(config.mtu),
+            mtu: Some(config.said_mtu()).filter(|mtu| *mtu != 0),
             now: NodeFacts { addresses, mtu, trouble: None },
         }
     }

@@ -275,7 +275,7 @@ async fn open(
         await_devices(&node_supervisor).await;
     }
     opener.open();
-    if let Some(path) = &config.write_cni_conf_when_ready {
+    if let Some(path) = &config.cni.write_cni_conf_when_ready {
         cni_configuration::keep(&config, path);
     }
     tracing::info!(socket = %config.socket_path.display(), "agent is ready for new pods");

@@ -14,6 +14,7 @@ use volvox_actors::{
     model::{ClusterId, Families},
     node::local_node::IpamMode,
 };
+use volvox_cni::Composition;
 use volvox_inspect::{
     dashboard::{self, Lives},
     http::{self, Server, Socket, bind, inode, unbind},
@@ -164,7 +165,12 @@ fn features(config: &Config) -> anyhow::Result<Features> {
         maglev_table: config.bpf_lb_maglev_table_size,
         size_ratio: config.bpf_map_dynamic_size_ratio,
         policy_rows: config.bpf_policy_map_max,
-        cni_file: config.write_cni_conf_when_ready.clone(),
+        cni_file: config.cni.write_cni_conf_when_ready.clone(),
+        cni_target: match config.cni.composition() {
+            Composition::Into { network, .. } => Some(network),
+            _ => None,
+        },
+        cni_chaining: config.cni.mode_name(),
         kvstore: kvstore.transpose()?,
     })
 }

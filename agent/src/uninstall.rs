@@ -33,7 +33,7 @@ pub fn run(config: &Config) -> anyhow::Result<()> {
     let held = Directories::hold(&config.run_dir, &config.lib_dir)?;
     let bpf_root = hold_bpf(&config.bpf_root)?;
     let mut removed = datapath::uninstall(&config.bpf_root)?;
-    if let Some(place) = &config.write_cni_conf_when_ready {
+    if let Some(place) = &config.cni.write_cni_conf_when_ready {
         removed.extend(Conflist::uninstall(place)?);
     }
     for name in RUN_ENTRIES {

@@ -64,7 +64,7 @@ fn a_default_install_is_taken_and_what_is_absent_is_named() {
 fn what_is_switched_on_or_unknown_is_named_and_limits_may_be_json() {
     let loaded = loaded(&[
         ("enable-wireguard", "true"),
-        ("cni-chaining-mode", "generic-veth"),
+        ("cni-chaining-mode", "portmap"),
         ("api-rate-limit", r#"{"endpoint-create":"rate-limit:0.5/s,rate-burst:4"}"#),
         ("kvstore-opt", r#"{"etcd.config": "/var/lib/etcd-config/etcd.config"}"#),
         ("enable-something-new", "true"),
@@ -72,7 +72,6 @@ fn what_is_switched_on_or_unknown_is_named_and_limits_may_be_json() {
     let said = said(&loaded).join("\n");
     for words in [
         "enable-wireguard=true is not supported: traffic between nodes is not encrypted",
-        "cni-chaining-mode=generic-veth is not supported",
         "not known to this agent and ignored: enable-something-new",
         "--kvstore-opt has no effect without --kvstore=etcd",
     ] {
@@ -80,4 +79,5 @@ fn what_is_switched_on_or_unknown_is_named_and_limits_may_be_json() {
     }
     assert_eq!(loaded.config.api_rate_limit.0["endpoint-create"].burst, Some(4));
     assert!(loaded.config.kvstore_opt.config.is_some());
+    assert_eq!(loaded.config.cni.mode_name(), "portmap");
 }

@@ -52,7 +52,7 @@ fn the_unit_starts_the_agent_with_flags_it_knows() {
     let arguments: Vec<&str> = words.collect();
     let loaded = settings(&arguments, &BTreeMap::new());
     assert_eq!(loaded.warnings, Vec::<String>::new());
-    let conflist = loaded.config.write_cni_conf_when_ready.unwrap();
+    let conflist = loaded.config.cni.write_cni_conf_when_ready.unwrap();
     assert_eq!(conflist.file_name().unwrap(), CONFLIST_FILE);
 }
 

@@ -164,6 +164,8 @@ always_inline int from_container(struct __sk_buff *skb, struct flow *flow)
 	}
 	if (ENABLE_HOST_FIREWALL && is_for_node(flow, &packet))
 		return to_node(skb, flow, &packet, &self, code);
+	if (unlikely(self.flags & CONFIG_CHAINED) && !packet.node_port)
+		return to_stack(skb, flow, code);
 	if (!lxc || lxc->flags & LXC_HOST || packet.hop_limit <= 1)
 		return leave(skb, flow, &packet, lxc, code);
 	packet.node_port = false;

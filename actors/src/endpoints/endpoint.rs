@@ -10,6 +10,7 @@ mod answers;
 mod audit;
 mod brought;
 mod build;
+mod chained;
 mod datapath;
 mod desired;
 mod identity;
@@ -48,6 +49,7 @@ mod view;
 
 pub use actor::{Endpoint, EndpointActorStatus};
 pub use announcement::Announcement;
+pub use chained::chained_datapath;
 pub use log::{Log, LogEntry};
 pub use lost::Lost;
 pub use messages::{Brought, BuiltReply, EndpointMsg};

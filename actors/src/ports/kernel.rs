@@ -5,6 +5,7 @@ mod about;
 mod devices;
 mod done;
 mod hooks;
+mod idle_pair;
 mod in_order;
 mod notices;
 mod routing;
@@ -56,6 +57,8 @@ pub mod config_flags {
     pub const AGGREGATE_ARRIVALS: u16 = 16;
     /// Emit trace records of a connection now and then, not of every packet.
     pub const AGGREGATE_CONNECTIONS: u16 = 32;
+    /// Its interface is of another plugin, which resolves neighbours and delivers.
+    pub const CHAINED: u16 = 64;
 }
 
 /// Flags of a [`LxcRow`].
@@ -143,6 +146,9 @@ pub struct EndpointRow {
     /// Its state file is older than this row, for it could not be written.
     #[serde(default)]
     pub unsaved: bool,
+    /// Its interface and addresses are of another plugin.
+    #[serde(default)]
+    pub chained: bool,
 }
 
 /// Row of `cilium_ipcache_v2`: which identity an address or a prefix has.
@@ -210,6 +216,10 @@ pub struct Link {
     pub mtu: u32,
     /// Number of the peer interface in its own namespace, 0 if there is none.
     pub peer_ifindex: u32,
+    /// The namespace of its peer, by the number that the kernel has for it here; `None` if that is
+    /// this one.
+    #[serde(default)]
+    pub peer_netns: Option<i32>,
     /// Addresses assigned to it.
     pub addresses: Vec<IpNet>,
     /// Whether a default route leads to it, as far as [`KernelOp::ReadLinks`] asked.
@@ -322,6 +332,8 @@ pub enum KernelOp {
     LinkUp { ifindex: u32 },
     /// Takes the interface down.
     LinkDown { ifindex: u32 },
+    /// Removes a veth pair that still is [`Link::is_idle_pair`], and is no endpoint's by any row.
+    DeletePair { ifindex: u32, peer: u32 },
     /// Routes an endpoint's address to its interface.
     PutRoute { address: IpAddr, ifindex: u32 },
     /// Removes that route, if it still leads to that interface.

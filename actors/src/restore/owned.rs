@@ -39,11 +39,12 @@ impl Owned<'_> {
             routes: routes.cloned().unwrap_or_default(),
             recorded: kernel.endpoints.get(&id).is_some_and(|row| {
                 row.ifindex == spec.ifindex
+                    && row.chained == spec.is_chained()
                     && row.container_id == spec.container_id
                     && row.addresses == spec.addresses
             }),
             policy_pinned: rows.policy_pins.contains(&id),
-            link_up: link.is_some_and(|link| link.up),
+            link_up: spec.is_up(link),
             on_disk: false,
             unsaved: kernel.endpoints.get(&id).is_some_and(|row| row.unsaved),
             untidied: Vec::new(),

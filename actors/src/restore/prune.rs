@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use crate::{
     model::{Addresses, EndpointId},
-    ports::{ConfigRow, HOST_IFINDEX, KernelOp, KernelSnapshot, lxc_flags},
+    ports::{ConfigRow, HOST_IFINDEX, KernelOp, KernelSnapshot, Link, lxc_flags},
 };
 
 /// A step that removes what nobody claims.
@@ -80,7 +80,32 @@ pub(super) fn prune(
         ops.push(Removal::new(row.endpoint, op, what));
     }
     ops.extend(of_endpoints(kernel, &dead));
+    ops.extend(idle_pairs(kernel, &dead));
     ops
+}
+
+/// Veth pairs that no container ever got, and no living endpoint has.
+fn idle_pairs(
+    kernel: &KernelSnapshot,
+    dead: &dyn Fn(&EndpointId) -> bool,
+) -> impl Iterator<Item = Removal> {
+    let configured = kernel.config.iter().map(|(&ifindex, row)| (ifindex, row.endpoint));
+    let recorded = kernel.endpoints.iter().map(|(&id, row)| (row.ifindex, id));
+    let living = configured.chain(recorded).filter(|(_, id)| !dead(id));
+    let living: BTreeSet<u32> = living.map(|(ifindex, _)| ifindex).collect();
+    let pair = move |link: &Link| {
+        let peer = kernel.links.get(&link.peer_ifindex).filter(|peer| link.is_idle_pair(peer))?;
+        if living.contains(&link.ifindex) || living.contains(&peer.ifindex) {
+            return None;
+        }
+        let op = KernelOp::DeletePair { ifindex: link.ifindex, peer: peer.ifindex };
+        let what = format!(
+            "interfaces {} and {}, which an ADD left that was killed",
+            link.name, peer.name
+        );
+        Some(Removal::new(EndpointId(0), op, what))
+    };
+    kernel.links.values().filter_map(pair)
 }
 
 fn of_endpoints(kernel: &KernelSnapshot, dead: &dyn Fn(&EndpointId) -> bool) -> Vec<Removal> {

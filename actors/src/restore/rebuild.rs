@@ -1,14 +1,16 @@
 //! Rebuilds an endpoint whose record on disk is lost or unusable, from the kernel's rows.
 
+use serde_json::Value;
+
 use super::{
     messages::RestoreCandidate,
     owned::Owned,
     report::{EndpointReport, RestoreOutcome},
 };
 use crate::{
-    endpoints::endpoint::{EndpointSpec, options},
+    endpoints::endpoint::{EndpointSpec, chained_datapath, options},
     model::{EndpointId, IdentityId, Labels},
-    ports::{ConfigRow, EndpointRow, HOST_IFINDEX, KernelSnapshot},
+    ports::{ConfigRow, EndpointRow, HOST_IFINDEX, KernelSnapshot, config_flags},
     state_directory::IdentityTable,
 };
 
@@ -110,8 +112,13 @@ fn of_row(row: &EndpointRow) -> EndpointSpec {
         pod_name: row.pod_name.clone(),
         pod_uid: row.pod_uid.clone(),
         netns_cookie: row.netns_cookie,
+        datapath_configuration: datapath(row.chained),
         ..EndpointSpec::default()
     }
+}
+
+fn datapath(chained: bool) -> Value {
+    if chained { chained_datapath() } else { Value::default() }
 }
 
 fn of_config(config: &ConfigRow, kernel: &KernelSnapshot) -> EndpointSpec {
@@ -122,6 +129,7 @@ fn of_config(config: &ConfigRow, kernel: &KernelSnapshot) -> EndpointSpec {
         mac: config.mac,
         node_mac: config.node_mac,
         addresses: config.addresses,
+        datapath_configuration: datapath(config.flags & config_flags::CHAINED != 0),
         ..EndpointSpec::default()
     }
 }

@@ -3,5 +3,6 @@
 mod crash;
 mod evidence;
 mod host;
+mod idle_pairs;
 mod lost;
 mod unchanged;

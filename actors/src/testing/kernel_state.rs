@@ -263,9 +263,20 @@ impl KernelState {
             KernelOp::UnpinPolicy { endpoint } => {
                 self.pins.remove(endpoint);
             }
+            KernelOp::DeletePair { ifindex, peer } => self.delete_pair(*ifindex, *peer),
             op => self.change_rows(op),
         }
         Ok(())
+    }
+
+    fn delete_pair(&mut self, ifindex: u32, peer: u32) {
+        let is_used = self.rows.config.contains_key(&ifindex)
+            || self.rows.endpoints.values().any(|row| row.ifindex == ifindex);
+        let pair = self.rows.links.get(&ifindex).zip(self.rows.links.get(&peer));
+        if pair.is_some_and(|(link, peer)| link.is_idle_pair(peer)) && !is_used {
+            self.unplug(ifindex);
+            self.unplug(peer);
+        }
     }
 
     fn change_rows(&mut self, op: &KernelOp) {

@@ -19,8 +19,8 @@ use volvox_rest::{
 use volvox_system::netlink::Socket;
 
 use super::{
-    CniError, ErrorCode, attachment, cancel::Cancel, interface, result::AddResult, run::Call,
-    undo::Undo,
+    CniError, ErrorCode, attachment, cancel::Cancel, chained, interface, result::AddResult,
+    run::Call, undo::Undo,
 };
 
 /// How long the agent may take to allocate addresses.
@@ -32,6 +32,9 @@ pub(super) async fn add(
     undo: &mut Undo,
     cancel: &mut Cancel,
 ) -> Result<Value, CniError> {
+    if call.config.chained {
+        return chained::add(call, undo, cancel).await;
+    }
     let invocation = &call.invocation;
     let agent: Configuration = cancel.race(call.client.get("/config")).await??;
     let agent = agent.status;
@@ -78,24 +81,28 @@ pub(super) async fn add(
 }
 
 fn check_mode(agent: &ConfigurationStatus) -> Result<(), CniError> {
-    let refuse = |what: &str, value: &str| {
-        let msg = format!("the agent's {what} is {value:?}");
-        Err(CniError::new(
-            ErrorCode::InvalidConfig,
-            msg,
-            "volvox-cni cannot serve it: use its own plugin",
-        ))
-    };
+    check_datapath(agent)?;
     if agent.ipam_mode == "delegated-plugin" {
         return refuse("ipam mode", &agent.ipam_mode);
-    }
-    if !matches!(agent.datapath_mode.as_str(), "" | "veth") {
-        return refuse("datapath mode", &agent.datapath_mode);
     }
     if agent.device_mtu == 0 {
         return refuse("deviceMTU", "0");
     }
     Ok(())
+}
+
+/// Whether the agent attaches its programs to veth interfaces.
+pub(super) fn check_datapath(agent: &ConfigurationStatus) -> Result<(), CniError> {
+    match agent.datapath_mode.as_str() {
+        "" | "veth" => Ok(()),
+        other => refuse("datapath mode", other),
+    }
+}
+
+fn refuse(what: &str, value: &str) -> Result<(), CniError> {
+    let msg = format!("the agent's {what} is {value:?}");
+    let why = "volvox-cni cannot serve it: use its own plugin";
+    Err(CniError::new(ErrorCode::InvalidConfig, msg, why))
 }
 
 /// What the pod sends must fit to everywhere, into a tunnel too.
@@ -137,7 +144,7 @@ fn with_routers(
     Ok(pairs)
 }
 
-fn request(
+pub(super) fn request(
     call: &Call,
     host: &Link,
     container: &Link,
@@ -167,7 +174,7 @@ fn request(
 
 /// Asks for the endpoint and waits until its datapath is in place. Answers the Ethernet address
 /// that the agent wants the container to have, zero if any will do.
-async fn put_endpoint(
+pub(super) async fn put_endpoint(
     call: &Call,
     request: &EndpointChangeRequest,
     undo: &mut Undo,

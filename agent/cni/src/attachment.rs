@@ -91,6 +91,24 @@ pub(super) async fn make_room(call: &Call, netns: &Netns) -> Result<(), CniError
     Ok(())
 }
 
+/// The same for the interface of another plugin: an endpoint that lives at it stays, one whose own
+/// interface is gone is what an earlier ADD left.
+pub(super) async fn make_room_behind(call: &Call, host: &Link) -> Result<(), CniError> {
+    let attachment = call.invocation.attachment_id();
+    let Some(endpoint) = endpoint(call, &attachment).await? else { return Ok(()) };
+    let networking = &endpoint.status.networking;
+    let own = networking.interface_index;
+    let found = Socket::open()?.link_by_index(own)?;
+    // Numbers are given again.
+    let is_there = found.is_some_and(|link| link.name == networking.interface_name);
+    if own == host.ifindex || is_there {
+        return Err(taken(call, format!("endpoint {} has it", endpoint.id)));
+    }
+    remove_endpoint(call, &format!("cni-attachment-id:{attachment}")).await?;
+    tracing::info!(attachment, interface = own, "removed what an earlier ADD left");
+    Ok(())
+}
+
 /// Deletes an endpoint, or what is under way to become one; none is fine.
 pub(super) async fn remove_endpoint(call: &Call, id: &str) -> Result<(), CniError> {
     let path = format!("/endpoint/{}", escape(id));
@@ -101,7 +119,7 @@ pub(super) async fn remove_endpoint(call: &Call, id: &str) -> Result<(), CniErro
 }
 
 /// The attachment's endpoint; one that goes does not count.
-async fn endpoint(call: &Call, attachment: &str) -> Result<Option<Endpoint>, CniError> {
+pub(super) async fn endpoint(call: &Call, attachment: &str) -> Result<Option<Endpoint>, CniError> {
     let path = format!("/endpoint/{}", escape(&format!("cni-attachment-id:{attachment}")));
     match call.client.get::<Endpoint>(&path).await {
         Ok(endpoint) if endpoint.status.state.starts_with("disconnect") => Ok(None),

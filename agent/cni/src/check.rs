@@ -6,7 +6,9 @@ use volvox_actors::ports::Link;
 use volvox_rest::{RestError, escape, models::EndpointHealth};
 use volvox_system::netlink::Socket;
 
-use super::{CniError, ErrorCode, interface, result::PreviousResult, run::Call};
+use super::{
+    CniError, ErrorCode, attachment, chained, interface, result::PreviousResult, run::Call,
+};
 
 /// Sees that the container still has what an ADD gave it.
 pub(super) async fn check(call: &Call) -> Result<(), CniError> {
@@ -22,7 +24,16 @@ pub(super) async fn check(call: &Call) -> Result<(), CniError> {
         Ok::<_, CniError>(links.into_values().find(|link| link.name == invocation.ifname))
     })??;
     let link = link.ok_or_else(|| mismatch(&invocation.ifname, "it is gone"))?;
-    compare(&link, previous)
+    compare(&link, previous)?;
+    if !call.config.chained {
+        return Ok(());
+    }
+    let endpoint = attachment::endpoint(call, &invocation.attachment_id()).await?;
+    let endpoint = endpoint.ok_or_else(|| {
+        let why = "it went while it was looked at: create the pod anew";
+        CniError::new(ErrorCode::UnknownContainer, "no such endpoint", why)
+    })?;
+    chained::check(call, &netns, &endpoint)
 }
 
 async fn check_health(call: &Call) -> Result<(), CniError> {

@@ -9,6 +9,16 @@ use super::{
     CniError, CniVersion, Command, ErrorCode, invocation::attachment_id, result::PreviousResult,
 };
 
+/// What `chaining-mode` may be where another plugin makes the interface; all mean the same.
+pub(super) const CHAINING_MODES: [&str; 4] = ["generic-veth", "aws-cni", "azure", "flannel"];
+/// Why an ADD is refused that comes after another plugin's.
+const UNCHAINED: &str = "there is an interface already: make volvox-cni the first plugin of the list, or \
+                         say chaining-mode generic-veth if it is to serve the interface of the plugin before it";
+/// Why an ADD is refused that should come after another plugin's.
+const UNPRECEDED: &str = "chaining-mode serves the interface of another plugin, and none came before: put the \
+                          plugin that makes the pod's interface before volvox-cni in the list, or remove \
+                          chaining-mode";
+
 /// The type that this plugin has in a configuration.
 pub const PLUGIN_TYPE: &str = "volvox-cni";
 
@@ -34,7 +44,9 @@ pub struct NetworkConfig {
     pub log_json: bool,
     /// `dns`: handed on in the result as it came.
     pub dns: Map<String, Value>,
-    /// `prevResult`: what an ADD answered.
+    /// `chaining-mode`: whether another plugin of the list makes the interface.
+    pub chained: bool,
+    /// `prevResult`: what an ADD answered, or the plugin before.
     pub previous: Option<PreviousResult>,
     /// `cni.dev/valid-attachments`: `CONTAINER:INTERFACE` of all that GC leaves alone.
     pub valid_attachments: Option<BTreeSet<String>>,
@@ -55,9 +67,11 @@ impl NetworkConfig {
         }
         keys.refuse_delegation()?;
         let previous = keys.object("prevResult")?.map(PreviousResult::parse).transpose()?;
-        if previous.is_some() && command == Command::Add {
-            let why = "there is an interface already, and chaining is not supported: make volvox-cni the first plugin of the list";
-            return Err(invalid("prevResult", why));
+        let chained = keys.chained()?;
+        match (command, chained, &previous) {
+            (Command::Add, false, Some(_)) => return Err(invalid("prevResult", UNCHAINED)),
+            (Command::Add, true, None) => return Err(invalid("prevResult", UNPRECEDED)),
+            _ => {}
         }
         let socket = PathBuf::from(keys.text("socket-path")?.unwrap_or(DEFAULT_SOCKET));
         let delete_queue = match keys.text("delete-queue")? {
@@ -73,6 +87,7 @@ impl NetworkConfig {
             log_file: keys.text("log-file")?.filter(|path| !path.is_empty()).map(PathBuf::from),
             log_json: keys.log_json()?,
             dns: keys.object("dns")?.cloned().unwrap_or_default(),
+            chained,
             previous,
             valid_attachments: keys.valid_attachments()?,
         })
@@ -128,13 +143,19 @@ impl Keys {
                 "the agent allocates addresses: remove ipam from the configuration",
             );
         }
-        if !matches!(self.text("chaining-mode")?, None | Some("" | "none")) {
-            return unsupported(
-                "chaining-mode",
-                "volvox-cni makes the interface itself: remove chaining-mode",
-            );
-        }
         Ok(())
+    }
+
+    fn chained(&self) -> Result<bool, CniError> {
+        match self.text("chaining-mode")? {
+            None | Some("" | "none" | "portmap") => Ok(false),
+            Some(mode) if CHAINING_MODES.contains(&mode) => Ok(true),
+            Some(mode) => {
+                let what = format!("chaining-mode {mode:?} is not supported");
+                let why = format!("write none, portmap, or one of {}", CHAINING_MODES.join(", "));
+                Err(CniError::new(ErrorCode::UnsupportedField, what, why))
+            }
+        }
     }
 
     fn log_json(&self) -> Result<bool, CniError> {

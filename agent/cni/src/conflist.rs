@@ -9,7 +9,10 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{CniVersion, config::PLUGIN_TYPE};
+use super::{
+    composition::{Composition, CustomConflist},
+    config::PLUGIN_TYPE,
+};
 
 /// Name of the file that runtimes read, where only a directory is told; they take the first in the
 /// directory's order.
@@ -17,7 +20,7 @@ pub const CONFLIST_FILE: &str = "05-volvox.conflist";
 /// How a file's name has to end for a runtime to take it for a list.
 const LIST_SUFFIX: &str = "conflist";
 /// What the list calls its network.
-const NETWORK: &str = "volvox";
+pub(super) const NETWORK: &str = "volvox";
 /// What a configuration that was there before is renamed with, so that no runtime takes it.
 const BACKUP_SUFFIX: &str = "volvox_bak";
 /// What is being written has this suffix: it is left only by a writer that was killed.
@@ -34,25 +37,52 @@ pub struct Conflist {
     pub debug: bool,
     /// Where the plugin logs.
     pub log_file: Option<PathBuf>,
+    /// What stands beside the plugin.
+    pub composition: Composition,
 }
 
 /// Why the list cannot be installed or removed, and what to do about it.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "{op} {path}: {source}; see that --write-cni-conf-when-ready is writable and has space left"
-)]
-pub struct ConflistError {
-    /// The step, as a verb.
-    pub op: &'static str,
-    /// The file.
-    pub path: String,
-    /// The system's error.
-    pub source: io::Error,
+pub enum ConflistError {
+    /// The system refuses.
+    #[error(
+        "{op} {path}: {source}; see that --write-cni-conf-when-ready is writable and has space left"
+    )]
+    Refused {
+        /// The step, as a verb.
+        op: &'static str,
+        /// The file.
+        path: String,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The plugin before ours has not written its configuration.
+    #[error(
+        "{directory} has no configuration of the network {network} yet: it is written once that is \
+         there; see that its plugin runs on this node, and --cni-chaining-target"
+    )]
+    NoNetwork {
+        /// The network.
+        network: String,
+        /// Where it was looked for.
+        directory: String,
+    },
+    /// Plugins of that version do not hear of each other.
+    #[error(
+        "the network {network} is of CNI version {version}, which volvox-cni does not speak: give its \
+         configuration a cniVersion from 0.3.0 to 1.1.0"
+    )]
+    Version {
+        /// The network.
+        network: String,
+        /// Its version.
+        version: String,
+    },
 }
 
 impl Conflist {
-    /// As JSON; in version 1.0.0, which every runtime in use understands.
-    pub fn to_json(&self) -> Value {
+    /// Our plugin's entry.
+    fn entry(&self) -> Value {
         let mut plugin = json!({
             "type": PLUGIN_TYPE,
             "socket-path": self.socket,
@@ -62,25 +92,35 @@ impl Conflist {
         if let Some(path) = &self.log_file {
             plugin["log-file"] = json!(path);
         }
-        json!({
-            "cniVersion": CniVersion::V1_0_0.as_str(),
-            "name": NETWORK,
-            "plugins": [plugin],
-        })
+        if let Some(mode) = self.composition.chaining_mode() {
+            plugin["chaining-mode"] = json!(mode);
+        }
+        plugin
+    }
+
+    /// As JSON, to stand at that path, and as it is written.
+    fn render(&self, path: &Path) -> Result<(Value, Vec<u8>), ConflistError> {
+        let list = self.composition.list(self.entry(), path)?;
+        let text = match &self.composition {
+            Composition::Custom(custom) => custom.text().to_owned(),
+            _ => format!("{list:#}\n").into_bytes(),
+        };
+        Ok((list, text))
     }
 
     /// Writes it to that file, or into that directory, in one step: a runtime sees no half of it, and
     /// one that reads it already is not disturbed if nothing changed. One of ours under another name,
     /// from before the name was changed, goes. With `exclusive`, other configurations are renamed so
-    /// that no runtime takes them; [`uninstall`](Self::uninstall) gives them their names back.
+    /// that no runtime takes them; [`uninstall`](Self::uninstall) gives them their names back. Without
+    /// it, one to which others have added plugins of theirs stays.
     pub fn install(&self, place: &Path, exclusive: bool) -> Result<(), ConflistError> {
         let path = file(place);
         let dir = directory(&path);
-        let mut text = format!("{:#}", self.to_json());
-        text.push('\n');
-        if fs::read(&path).ok().as_deref() != Some(text.as_bytes()) {
+        let (list, text) = self.render(&path)?;
+        let found = fs::read(&path).unwrap_or_default();
+        if found != text && (exclusive || !is_extended(&found, &list)) {
             fs::create_dir_all(dir).map_err(failed("create", dir))?;
-            replace(&path, text.as_bytes()).map_err(failed("write", &path))?;
+            replace(&path, &text).map_err(failed("write", &path))?;
         }
         for other in configurations(dir)?.into_iter().filter(|other| *other != path) {
             if is_ours(&other) {
@@ -95,9 +135,9 @@ impl Conflist {
         Ok(())
     }
 
-    /// The list as the agent was told to write it, if it is there and is ours.
+    /// The list as the agent was told to write it, if it is there and has our plugin called.
     pub fn installed(place: &Path) -> Option<PathBuf> {
-        Some(file(place)).filter(|path| is_ours(path))
+        Some(file(place)).filter(|path| calls_ours(path))
     }
 
     /// Whether runtimes read a list of plugins from that file: its name has to end so.
@@ -156,26 +196,63 @@ fn directory(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Whether a file is a list that an agent wrote: it has what ours has, and nothing else.
+/// Whether a file is a list that an agent wrote of itself: it has what ours has, and nothing else.
 fn is_ours(path: &Path) -> bool {
     let text = fs::read(path).unwrap_or_default();
     let Ok(list) = serde_json::from_slice::<Value>(&text) else { return false };
-    let Some([plugin]) = list["plugins"].as_array().map(Vec::as_slice) else { return false };
-    let written = ["type", "socket-path", "delete-queue", "enable-debug", "log-file"];
-    let plain = |value: &Value, keys: &[&str]| {
-        value.as_object().is_some_and(|all| all.keys().all(|key| keys.contains(&key.as_str())))
+    let compositions = [Composition::Alone, Composition::Portmap, Composition::Flannel];
+    compositions.iter().any(|composition| is_of(composition, &list, path))
+}
+
+fn is_of(composition: &Composition, list: &Value, path: &Path) -> bool {
+    let Some(own) = list["plugins"].as_array().and_then(|all| all.iter().find(|it| is_entry(it)))
+    else {
+        return false;
     };
-    list["name"] == NETWORK
-        && plugin["type"] == PLUGIN_TYPE
-        && plugin["delete-queue"].is_string()
-        && plain(&list, &["cniVersion", "name", "plugins"])
-        && plain(plugin, &written)
+    let made = composition.list(own.clone(), path);
+    let version = &list["cniVersion"];
+    made.is_ok_and(|mut made| {
+        made["cniVersion"] = version.clone();
+        made == *list
+    })
+}
+
+/// Whether a plugin's entry is one that an agent writes.
+fn is_entry(plugin: &Value) -> bool {
+    let written =
+        ["type", "socket-path", "delete-queue", "enable-debug", "log-file", "chaining-mode"];
+    let keys = plugin.as_object().map(|all| all.keys().all(|key| written.contains(&key.as_str())));
+    plugin["type"] == PLUGIN_TYPE && plugin["delete-queue"].is_string() && keys == Some(true)
+}
+
+/// Whether runtimes that take that file call our plugin.
+fn calls_ours(path: &Path) -> bool {
+    let text = fs::read(path).unwrap_or_default();
+    CustomConflist::parse(&text).is_ok()
+}
+
+/// Whether what is there has all of a list, in its order, and plugins of others between: `istio-cni`
+/// adds itself so.
+fn is_extended(found: &[u8], list: &Value) -> bool {
+    let Ok(found) = serde_json::from_slice::<Value>(found) else { return false };
+    let (Some(all), Some(own)) = (found["plugins"].as_array(), list["plugins"].as_array()) else {
+        return false;
+    };
+    let mut rest = all.iter();
+    found["name"] == list["name"] && own.iter().all(|plugin| rest.any(|other| other == plugin))
 }
 
 /// The files that a runtime takes for configurations.
 fn configurations(dir: &Path) -> Result<Vec<PathBuf>, ConflistError> {
     let mut found = files(dir)?;
     found.retain(|file| has_suffix(file, &["conf", "conflist", "json"]));
+    Ok(found)
+}
+
+/// The same, and those that were set aside.
+pub(super) fn configurations_and_backups(dir: &Path) -> Result<Vec<PathBuf>, ConflistError> {
+    let mut found = files(dir)?;
+    found.retain(|file| has_suffix(file, &["conf", "conflist", "json", BACKUP_SUFFIX]));
     Ok(found)
 }
 
@@ -211,5 +288,5 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 fn failed(op: &'static str, path: &Path) -> impl Fn(io::Error) -> ConflistError {
     let path = path.display().to_string();
-    move |source| ConflistError { op, path: path.clone(), source }
+    move |source| ConflistError::Refused { op, path: path.clone(), source }
 }

@@ -27,7 +27,10 @@ pub(super) async fn del(call: &Call) -> Result<(), CniError> {
     let deleted = delete(call, &endpoint).await;
     // One side takes the other along. The container's namespace is not entered: it may be gone,
     // and its file may by now name another container's, whose interface has the same name.
-    interface::remove(&interface::host_name(&attachment_id))?;
+    // Another plugin's is that plugin's to remove.
+    if !call.config.chained {
+        interface::remove(&interface::host_name(&attachment_id))?;
+    }
     match deleted {
         Ok(_) => Ok(()),
         Err(error) if error.code == ErrorCode::Rejected => {

@@ -7,7 +7,9 @@
 mod add;
 mod attachment;
 mod cancel;
+mod chained;
 mod check;
+mod composition;
 mod config;
 mod conflist;
 mod del;
@@ -25,6 +27,7 @@ mod status;
 mod undo;
 mod version;
 
+pub use composition::{Composition, CustomConflist, CustomConflistError};
 pub use config::{NetworkConfig, PLUGIN_TYPE};
 pub use conflist::{CONFLIST_FILE, Conflist, ConflistError};
 pub use error::{CniError, ErrorCode};

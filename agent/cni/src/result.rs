@@ -87,20 +87,32 @@ fn ip((address, router): (IpAddr, IpAddr), version: CniVersion) -> Value {
     ip
 }
 
-/// What of an earlier result is compared with what is there.
+/// What of an earlier result is compared with what is there, or handed on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PreviousResult {
     /// Name and Ethernet address of each interface inside the container.
     pub interfaces: Vec<(String, Option<Mac>)>,
     /// Each address.
     pub addresses: Vec<IpNet>,
+    /// The name of the interface inside the container that each of them is said to be on.
+    pub(super) places: Vec<Option<String>>,
+    /// All of it, as it came.
+    pub(super) whole: Map<String, Value>,
 }
 
 impl PreviousResult {
     /// Reads `prevResult`, of any version.
     pub(super) fn parse(result: &Map<String, Value>) -> Result<Self, CniError> {
+        let interfaces = list(result, "interfaces")?;
+        let place = |ip: &Value| {
+            let at = ip.get("interface").and_then(Value::as_u64)?;
+            let one = interfaces.get(usize::try_from(at).ok()?)?;
+            Some(text(one, "name").to_owned())
+        };
         Ok(Self {
-            interfaces: list(result, "interfaces")?
+            places: list(result, "ips")?.iter().map(place).collect(),
+            whole: result.clone(),
+            interfaces: interfaces
                 .iter()
                 .filter(|one| !text(one, "sandbox").is_empty())
                 .map(|one| (text(one, "name").to_owned(), text(one, "mac").parse().ok()))
@@ -114,6 +126,23 @@ impl PreviousResult {
                 })
                 .collect::<Result<_, _>>()?,
         })
+    }
+}
+
+impl PreviousResult {
+    /// The addresses that are said to be on that interface, or on none in particular.
+    pub(super) fn addresses_of(&self, ifname: &str) -> impl Iterator<Item = &IpNet> {
+        let at =
+            move |place: &&Option<String>| place.as_deref().is_none_or(|place| place == ifname);
+        let all = self.addresses.iter().zip(&self.places);
+        all.filter(move |(_, place)| at(place)).map(|(address, _)| address)
+    }
+
+    /// The whole of it as a result: nothing is added, and nothing lost.
+    pub(super) fn hand_on(&self, version: CniVersion) -> Value {
+        let mut whole = self.whole.clone();
+        whole.entry("cniVersion").or_insert_with(|| version.as_str().into());
+        Value::Object(whole)
     }
 }
 

@@ -3,8 +3,10 @@
 mod adding;
 mod again;
 mod asking;
+mod chained;
 mod configuration;
 mod conflist;
 mod deleting;
 mod fake_agent;
+mod real_plugins;
 mod scene;

@@ -264,6 +264,7 @@ pub fn endpoint_to_raw(row: &EndpointRow) -> raw::EndpointRow {
         node_mac: row.node_mac.0,
         own_options: row.own_options,
         unsaved: row.unsaved.into(),
+        chained: row.chained.into(),
         ..raw::EndpointRow::default()
     };
     put_text(&mut to.container_id, &row.container_id);
@@ -293,5 +294,6 @@ pub fn endpoint_from_raw(row: &raw::EndpointRow) -> Option<EndpointRow> {
         pod_uid: text(&row.uid),
         own_options: row.own_options,
         unsaved: row.unsaved != 0,
+        chained: row.chained != 0,
     })
 }

@@ -4,6 +4,7 @@
 //! `daemonset.yaml` is the template. [`Values`] change it; [`objects`] gives the result.
 
 mod chart;
+mod kinds;
 mod objects;
 mod settings;
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! The values that an installation may set: their names, which are those of Cilium's chart, what they
 //! mean, and where each goes.
 
+pub(crate) use crate::kinds::{Initial, Kind, Place};
+
 /// One value that may be set.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
@@ -14,76 +16,6 @@ pub struct Setting {
     pub(crate) place: Place,
     /// The value if nobody sets one, as JSON.
     pub(crate) initial: Initial,
-}
-
-/// What a value may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// True or false.
-    Switch,
-    /// A whole number, at most that.
-    Number(u64),
-    /// Any text.
-    Text,
-    /// One of these.
-    Choice(&'static [&'static str]),
-    /// A map whose values are texts.
-    Texts,
-    /// A map.
-    Tree,
-    /// A map, in which every number is a quantity: the server takes these as texts only.
-    Quantities,
-    /// A list.
-    List,
-}
-
-impl Kind {
-    /// Whether it is larger than what stands on a line.
-    pub(crate) fn is_structured(self) -> bool {
-        matches!(self, Self::Texts | Self::Tree | Self::Quantities | Self::List)
-    }
-}
-
-/// Where a value goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// Into the ConfigMap, under this key: a flag of the agent.
-    Flag(&'static str),
-    /// Into the ConfigMap, each of its own keys.
-    Flags,
-    /// The namespace of all objects that have one.
-    Namespace,
-    /// The image: what stands before the colon, or behind it.
-    Image,
-    /// The operator's image, in the same way.
-    OperatorImage,
-    /// How many operators run.
-    Operators,
-    /// A member of every container.
-    EveryContainer(&'static str),
-    /// A member of the agent's container.
-    Container(&'static str),
-    /// Further items of a list of the agent's container.
-    ContainerItems(&'static str),
-    /// A variable of the agent's environment.
-    Variable(&'static str),
-    /// A member of the pod's specification.
-    Pod(&'static str),
-    /// Further members of the pod's metadata.
-    PodMetadata(&'static str),
-    /// A member of the DaemonSet's specification.
-    Set(&'static str),
-    /// The host's directory that this volume mounts.
-    Volume(&'static str),
-}
-
-/// The value if nobody sets one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Initial {
-    /// What `daemonset.yaml` says there.
-    Template,
-    /// This, as JSON.
-    Json(&'static str),
 }
 
 use Initial::{Json, Template};
@@ -330,6 +262,20 @@ pub const SETTINGS: &[Setting] = &[
         Switch,
         Template,
         "Whether other CNI configurations are set aside",
+    ),
+    flag(
+        "cni.chainingMode",
+        "cni-chaining-mode",
+        Choice(&["none", "portmap", "generic-veth", "aws-cni", "azure", "flannel"]),
+        Json("\"none\""),
+        "With which other CNI plugins volvox-cni goes together",
+    ),
+    flag(
+        "cni.chainingTarget",
+        "cni-chaining-target",
+        Text,
+        EMPTY,
+        "The CNI network into whose list of plugins volvox-cni is put",
     ),
     setting(
         "cni.confPath",

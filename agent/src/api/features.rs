@@ -2,7 +2,7 @@
 //! masquerading, services, sizes of maps, the CNI configuration, the kvstore. What the kernel and the
 //! disk know is asked of them.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 use volvox_actors::{model::Families, node::devices::DevicesStatus};
@@ -36,6 +36,10 @@ pub struct Features {
     pub policy_rows: u32,
     /// Where the CNI configuration is to be written.
     pub cni_file: Option<PathBuf>,
+    /// The network of another plugin into which ours is put there.
+    pub cni_target: Option<String>,
+    /// With which other plugins ours goes together: `none`, `portmap`, `generic-veth`.
+    pub cni_chaining: String,
     /// The kvstore's kind and its options.
     pub kvstore: Option<(String, Map<String, Value>)>,
 }
@@ -121,9 +125,9 @@ pub(super) fn kube_proxy_replacement(
 }
 
 /// Whether runtimes find the configuration that has them call the plugin.
-pub(super) fn cni_file(expected: Option<&Path>) -> Status {
+pub(super) fn cni_file(features: &Features) -> Status {
     let status = |state: &str, msg: String| Status { state: state.to_owned(), msg };
-    let Some(expected) = expected else {
+    let Some(expected) = features.cni_file.as_deref() else {
         return status("Disabled", "CNI configuration management disabled".to_owned());
     };
     if let Some(why) = cni_configuration::overridden(expected) {
@@ -132,6 +136,16 @@ pub(super) fn cni_file(expected: Option<&Path>) -> Status {
     match Conflist::installed(expected) {
         Some(path) => {
             status("Ok", format!("successfully wrote CNI configuration file to {}", path.display()))
+        }
+        None if features.cni_target.is_some() => {
+            let target = features.cni_target.as_deref().unwrap_or_default();
+            let msg = format!(
+                "there is no CNI configuration of this agent at {}: it is written once known endpoints \
+                 are restored and the network {target} has a configuration beside it; see that its \
+                 plugin runs on this node",
+                expected.display()
+            );
+            status("Warning", msg)
         }
         None => status(
             "Warning",

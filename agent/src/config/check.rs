@@ -6,7 +6,7 @@ use volvox_actors::node::local_node::IpamMode;
 
 use super::{
     Config, ConfigError, IdentityAllocationMode, KvStoreKind, Origin, RoutingMode, TunnelProtocol,
-    WITHOUT_ETCD_RS, layers::Origins,
+    WITHOUT_ETCD_RS, cni, layers::Origins,
 };
 
 /// The least that every link must carry with IPv6, bytes.
@@ -74,6 +74,7 @@ pub(super) fn check(config: &Config, origins: &Origins) -> Result<Vec<String>, C
     check_routing(config, &say)?;
     check_identities(config, &say)?;
     check_mesh(config, &say)?;
+    cni::check(config, origins, &say)?;
     check_mtu(config, &say)?;
     Ok(warnings(config, origins))
 }
@@ -164,11 +165,20 @@ fn check_mtu(
         false => (IPV4_MTU_MIN, "enable-ipv4"),
     };
     let around = if config.routing_mode == RoutingMode::Tunnel { TUNNEL_OVERHEAD_MAX } else { 0 };
-    if config.mtu == 0 || config.mtu >= least + around {
+    let mtu = config.said_mtu();
+    if mtu == 0 || mtu >= least + around {
         return Ok(());
     }
+    let of_file = config
+        .cni
+        .read_cni_conf
+        .as_ref()
+        .filter(|_| config.cni.custom.as_ref().is_some_and(|it| it.mtu.is_some()));
     Err(ConfigError::Contradiction {
-        one: say("mtu", &config.mtu),
+        one: match of_file {
+            Some(path) => format!("mtu {mtu} of --read-cni-conf={}", path.display()),
+            None => say("mtu", &mtu),
+        },
         other: say(family, &true),
         why: "IPv6 needs 1280 bytes and IPv4 576, and a tunnel 70 around them; raise it, or say 0 \
               for the node's own",

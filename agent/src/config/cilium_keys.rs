@@ -41,10 +41,8 @@ const KEYS: &[(&str, Meaning)] = &[
     ("clean-cilium-state", Others),
     ("cluster-pool-*", Others),
     ("clustermesh-*", Others),
-    (
-        "cni-chaining-mode",
-        Fixed(&["none", ""], "pods have interfaces of this agent's plugin alone"),
-    ),
+    ("cni-external-routing", Tuning),
+    ("cni-proxy-routing", Of(PROXY)),
     ("custom-cni-conf", Others),
     ("datapath-mode", Fixed(&["veth"], "pods have veth interfaces")),
     ("debug-verbose", Tuning),

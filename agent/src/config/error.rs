@@ -44,6 +44,14 @@ pub enum ConfigError {
         /// Why, and what to do.
         why: &'static str,
     },
+    /// The file of `--read-cni-conf` is of no use.
+    #[error("--read-cni-conf={}: {why}", .path.display())]
+    CniConf {
+        /// The file.
+        path: PathBuf,
+        /// Why, and what to do.
+        why: String,
+    },
     /// The directory of settings, or a file in it, cannot be read.
     #[error("--config-dir: {} cannot be read: {cause}; correct the name or its rights", .path.display())]
     ConfigDir {

@@ -14,9 +14,9 @@ use volvox_cluster::Servers;
 use volvox_system::duration::{as_nanoseconds, parse_duration};
 
 use super::{
-    AllowLocalhost, EnablePolicy, EtcdOptions, IdentityAllocationMode, Ipam, KvStoreKind,
-    LbAlgorithm, LbMode, LogFormat, LogLevel, MonitorAggregation, NoBackendResponse, NodeAddress,
-    Range, RateLimits, RoutingMode, TcpFlags, TunnelProtocol,
+    AllowLocalhost, CniOptions, EnablePolicy, EtcdOptions, IdentityAllocationMode, Ipam,
+    KvStoreKind, LbAlgorithm, LbMode, LogFormat, LogLevel, MonitorAggregation, NoBackendResponse,
+    NodeAddress, Range, RateLimits, RoutingMode, TcpFlags, TunnelProtocol,
     aggregation::parse_interval,
     values::{
         OptionalAddress, parse_lease_ttl, parse_list, parse_listen_address, parse_optional_address,
@@ -465,21 +465,10 @@ pub struct Config {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9880", value_parser = parse_optional_address)]
     pub dashboard_addr: OptionalAddress,
 
-    /// Where the CNI configuration is written once the agent is ready, a file or a directory; nowhere
-    /// if not given
-    #[arg(long, value_name = "FILE")]
-    #[serde(rename = "WriteCNIConfigurationWhenReady")]
-    pub write_cni_conf_when_ready: Option<PathBuf>,
-
-    /// Whether configurations of other CNI plugins beside it are set aside, until `uninstall`
-    #[arg(long, action = ArgAction::Set, default_value = "false", value_name = "BOOL")]
-    #[serde(rename = "CNIExclusive")]
-    pub cni_exclusive: bool,
-
-    /// Where the CNI plugin logs to; written into the CNI configuration
-    #[arg(long, value_name = "FILE", default_value = "/var/run/cilium/cilium-cni.log")]
-    #[serde(rename = "CNILogFile")]
-    pub cni_log_file: PathBuf,
+    /// The CNI configuration.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub cni: CniOptions,
 
     /// Log more; as --log-level=debug
     #[arg(long, action = ArgAction::Set, default_value = "false", value_name = "BOOL")]

@@ -119,6 +119,7 @@ fn is_at_interface(op: &KernelOp) -> bool {
             | KernelOp::Detach { .. }
             | KernelOp::LinkUp { .. }
             | KernelOp::LinkDown { .. }
+            | KernelOp::DeletePair { .. }
             | KernelOp::PutRoute { .. }
             | KernelOp::DeleteRoute { .. }
     )

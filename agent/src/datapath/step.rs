@@ -138,6 +138,7 @@ impl Stepper {
             KernelOp::AttachSockets => self.datapath.settle_sockets(),
             KernelOp::LinkUp { .. }
             | KernelOp::LinkDown { .. }
+            | KernelOp::DeletePair { .. }
             | KernelOp::PutRoute { .. }
             | KernelOp::DeleteRoute { .. }
             | KernelOp::Routing(_) => self.network(op),
@@ -231,6 +232,12 @@ impl Stepper {
             }
             KernelOp::LinkUp { ifindex } => socket.set_link_up(ifindex),
             KernelOp::LinkDown { ifindex } => socket.set_link_down(ifindex),
+            KernelOp::DeletePair { ifindex, peer } => {
+                if !is_idle(&datapath, socket, (ifindex, peer))? {
+                    return Ok(());
+                }
+                socket.delete_link(ifindex).map(drop)
+            }
             KernelOp::PutRoute { address, ifindex } => socket.put_route(address, ifindex),
             KernelOp::DeleteRoute { address, ifindex } => {
                 socket.delete_route(address, ifindex).map(drop)
@@ -258,4 +265,23 @@ impl Stepper {
             }
         }
     }
+}
+
+/// Whether a pair still is one that nobody uses, and no row says that an endpoint is there.
+fn is_idle(
+    datapath: &Datapath,
+    socket: &mut Socket,
+    (ifindex, peer): (u32, u32),
+) -> Result<bool, KernelError> {
+    let links = socket.links().map_err(netlink)?;
+    let pair = links.get(&ifindex).zip(links.get(&peer));
+    if !pair.is_some_and(|(link, peer)| link.is_idle_pair(peer)) {
+        return Ok(false);
+    }
+    let mut is_used = false;
+    for interface in [ifindex, peer] {
+        is_used |= datapath.maps.config.get(&interface)?.is_some();
+    }
+    datapath.maps.endpoint.for_each(|_, row| is_used |= [ifindex, peer].contains(&row.ifindex))?;
+    Ok(!is_used)
 }

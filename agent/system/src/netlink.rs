@@ -15,6 +15,7 @@ pub(crate) mod fuzzing;
 mod link;
 mod local_rule;
 mod message;
+mod netns_id;
 mod node_route;
 mod route;
 mod sock_diag;

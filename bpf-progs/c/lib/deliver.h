@@ -64,11 +64,23 @@ always_inline int hand_over(struct __sk_buff *skb, const struct flow *flow, cons
 	return bpf_redirect_peer(dst->ifindex, 0);
 }
 
+/* Leaves the rest to the plugin whose the receiver's interface is, and to the policy there. An identity that the
+ * mark has no room for is found by the source again. */
+always_inline int to_chained(struct __sk_buff *skb, const struct flow *flow)
+{
+	if (!(flow->src_identity >> 24))
+		skb->mark = identity_mark(flow->src_identity, MARK_KIND_IDENTITY);
+	trace(skb, flow, TRACE_TO_STACK, ADMIT_REPORT | TRACE_REASON_UNKNOWN, 0);
+	metrics_forwarded(skb, EGRESS);
+	return TC_ACT_OK;
+}
+
 /* Asks the receiver's policy and hands the packet over. `dst` is where the
- * receiver's row goes. */
+ * receiver's row goes. What comes from outside by a service goes past the stack both ways, wherever its receiver is. */
 always_inline int to_local(struct __sk_buff *skb, struct flow *flow, struct packet *packet,
 			   const struct lxc_row *lxc, struct config_row *dst)
 {
+	__u16 source = flow->source;
 	int admitted, code;
 
 	flow->direction = INGRESS;
@@ -76,6 +88,11 @@ always_inline int to_local(struct __sk_buff *skb, struct flow *flow, struct pack
 	/* An address whose endpoint has changed hands is nobody's for that moment. */
 	if (!config_read(lxc->ifindex, dst) || dst->ep_id != flow->dst_ep)
 		return DELIVER_DROP(DROP_ENDPOINT_NOT_READY);
+	if (unlikely(dst->flags & CONFIG_CHAINED) && !packet->node_port && !packet->entry_flags) {
+		flow->direction = EGRESS;
+		flow->source = source;
+		return to_chained(skb, flow);
+	}
 	flow->notify = dst->flags;
 	/* Its service is the opener's business, unless the opener is outside. The entry only notes it, for answers
 	 * whose opener's is evicted. */

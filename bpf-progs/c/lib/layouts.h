@@ -33,6 +33,8 @@ enum config_flags {
 	CONFIG_AGGREGATE_ARRIVALS = 16,
 	/* Trace records of a connection now and then, not of every packet. */
 	CONFIG_AGGREGATE_CONNECTIONS = 32,
+	/* Its interface is of another plugin, which resolves neighbours and delivers. */
+	CONFIG_CHAINED = 64,
 };
 
 struct node_row {
@@ -85,7 +87,8 @@ struct endpoint_row {
 	__u8 uid[40];
 	__u32 own_options;
 	__u8 unsaved;
-	__u8 reserved[39];
+	__u8 chained;
+	__u8 reserved[38];
 	__u32 crc32;
 };
 

@@ -25,7 +25,8 @@ struct arp_ipv4 {
 };
 
 /* Answers every request but one for the endpoint's own address, which is how it looks for a
- * duplicate. That, and replies, are the stack's. An endpoint tells of its own address only. */
+ * duplicate. That, and replies, are the stack's. An endpoint tells of its own address only. At an interface of
+ * another plugin the neighbours are that plugin's. */
 always_inline int arp_from_container(struct __sk_buff *skb, const struct config_row *self)
 {
 	struct ethhdr *eth = packet_bytes(skb, 0, sizeof(*eth) + sizeof(struct arp_ipv4));
@@ -42,7 +43,7 @@ always_inline int arp_from_container(struct __sk_buff *skb, const struct config_
 		return NEIGHBOUR_DROP(DROP_INVALID_PACKET);
 	if (self->flags & CONFIG_SOURCE_CHECK && sender && sender != self->ipv4)
 		return NEIGHBOUR_DROP(DROP_INVALID_SOURCE_IP);
-	if (arp->operation != bpf_htons(ARP_REQUEST) || target == self->ipv4)
+	if (self->flags & CONFIG_CHAINED || arp->operation != bpf_htons(ARP_REQUEST) || target == self->ipv4)
 		return TC_ACT_OK;
 	arp->operation = bpf_htons(ARP_REPLY);
 	mac_copy(eth->h_dest, arp->sender_mac);
@@ -169,7 +170,8 @@ always_inline bool nd_source_is_own(const struct config_row *self, const struct 
 
 /* Answers for the router, for local endpoints, and for the stand-in of one that speaks with itself.
  * The stack gets what concerns the host: its link-local addresses, advertisements, and probes for
- * duplicates, which nobody here answers. No message has extension headers, nor is it a fragment. */
+ * duplicates, which nobody here answers; and all at an interface of another plugin, whose neighbours they are.
+ * No message has extension headers, nor is it a fragment. */
 subprogram int nd_from_container(struct __sk_buff *skb, const struct config_row *self,
 			       const struct packet *packet)
 {
@@ -190,8 +192,10 @@ subprogram int nd_from_container(struct __sk_buff *skb, const struct config_row 
 		if (!address_equal(&message.target, &own, FAMILY_IPV6) &&
 		    !address_is_link_local(&message.target))
 			return NEIGHBOUR_DROP(DROP_INVALID_SOURCE_IP);
-		return nd_to_stack(packet);
+		return self->flags & CONFIG_CHAINED ? TC_ACT_OK : nd_to_stack(packet);
 	}
+	if (self->flags & CONFIG_CHAINED)
+		return TC_ACT_OK;
 	if (address_is_zero(&packet->saddr))
 		return nd_to_stack(packet);
 	if (address_is_loopback(&message.target, FAMILY_IPV6))

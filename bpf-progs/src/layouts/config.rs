@@ -71,4 +71,6 @@ impl ConfigFlags {
     pub const AGGREGATE_ARRIVALS: u16 = 16;
     /// Trace records of a connection are written now and then, not of every packet.
     pub const AGGREGATE_CONNECTIONS: u16 = 32;
+    /// Its interface is of another plugin, which resolves neighbours and delivers.
+    pub const CHAINED: u16 = 64;
 }

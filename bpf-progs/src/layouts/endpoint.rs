@@ -37,8 +37,10 @@ pub struct EndpointRow {
     pub own_options: u32,
     /// 1 if its state file is older than this row, for it could not be written.
     pub unsaved: u8,
+    /// 1 if its interface and addresses are of another plugin.
+    pub chained: u8,
     /// Zero.
-    pub reserved: [u8; 39],
+    pub reserved: [u8; 38],
     /// CRC-32 (IEEE) of the bytes before it.
     pub crc32: u32,
 }

@@ -81,6 +81,7 @@ fn rows_agree_with_c() {
             uid,
             own_options,
             unsaved,
+            chained,
             reserved,
             crc32,
         ]

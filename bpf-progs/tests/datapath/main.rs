@@ -8,6 +8,7 @@ mod affinity;
 mod aggregation;
 mod arp;
 mod backends;
+mod chained;
 mod conntrack;
 mod delivery;
 mod dsr_clash;

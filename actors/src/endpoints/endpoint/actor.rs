@@ -99,16 +99,10 @@ impl Endpoint {
         id: EndpointId,
         spec: EndpointSpec,
     ) -> impl FnMut() -> Self {
+        let known = RealisedEndpoint { up: spec.is_up(None), ..RealisedEndpoint::default() };
         let record = StoredEndpoint::new(spec, peers.settings.options.clone());
         let lasting = Lasting { record, untidied: Vec::new(), deleted: false };
-        Self::lives(
-            peers,
-            id,
-            lasting,
-            EndpointState::WaitingForIdentity,
-            RealisedEndpoint::default(),
-            Vec::new(),
-        )
+        Self::lives(peers, id, lasting, EndpointState::WaitingForIdentity, known, Vec::new())
     }
 
     /// Makes an actor for a restored endpoint; call again after each crash.

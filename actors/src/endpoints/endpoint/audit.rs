@@ -146,4 +146,5 @@ fn says_the_same(found: &EndpointRow, desired: &EndpointRow) -> bool {
     texts.into_iter().all(is_text)
         && (found.ifindex, found.addresses) == (desired.ifindex, desired.addresses)
         && (found.mac, found.node_mac) == (desired.mac, desired.node_mac)
+        && found.chained == desired.chained
 }

@@ -25,6 +25,7 @@ impl Endpoint {
         Desired {
             id: self.id,
             interface: self.record.spec.interface_of_its_own(),
+            chained: self.record.spec.is_chained(),
             config: rows.config,
             lxc: rows.lxc,
             record: (!known.record.is_right || known.record.unsaved == self.record.on_disk)
@@ -77,6 +78,7 @@ impl Endpoint {
             pod_uid: spec.pod_uid.clone(),
             own_options: options::pack(&self.record.own_options),
             unsaved: !self.record.on_disk,
+            chained: spec.is_chained(),
         }
     }
 

@@ -10,7 +10,8 @@ use crate::{model::repairs::Repairs, ports::Probe};
 pub struct Lost {
     /// What it is.
     pub why: Arc<str>,
-    /// Its interface is gone, or another one now: nothing can be repaired before it is back.
+    /// Its interface is gone, or another one now, or another plugin's and down: nothing can be
+    /// repaired before it is back.
     pub gone: bool,
 }
 
@@ -37,6 +38,11 @@ impl Lost {
         }
         if let Some(trouble) = probe.attachment.trouble() {
             return lost(format!("at {interface} {trouble}"));
+        }
+        if spec.is_chained() {
+            let down =
+                format!("{interface} of another plugin is down: see why that plugin took it");
+            return if link.up { None } else { gone(down) };
         }
         if !link.up {
             return lost(format!("{interface} is down"));

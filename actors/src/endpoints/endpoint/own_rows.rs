@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::IpAddr};
 use super::{EndpointSpec, options};
 use crate::{
     model::{EndpointId, IdentityId},
-    ports::{ConfigRow, LxcRow},
+    ports::{ConfigRow, LxcRow, config_flags},
 };
 
 /// What the kernel is to hold of an endpoint. Builds write it, and those who compare it with what
@@ -37,7 +37,7 @@ impl OwnRows {
         let config = ConfigRow {
             generation: 0,
             endpoint: id,
-            flags: options::flags(set),
+            flags: options::flags(set) | if spec.is_chained() { config_flags::CHAINED } else { 0 },
             identity,
             policy_slot: 0,
             ifindex: spec.config_ifindex(),

@@ -18,6 +18,8 @@ pub(super) struct Desired {
     pub(super) id: EndpointId,
     /// The interface that is its own, if one is: where its programs run.
     pub(super) interface: Option<u32>,
+    /// Whether that is another plugin's, which brings it up and has the routes.
+    pub(super) chained: bool,
     /// Its configuration row; slot and generation are the plan's to choose.
     pub(super) config: ConfigRow,
     pub(super) lxc: BTreeMap<IpAddr, LxcRow>,
@@ -174,10 +176,11 @@ fn plan_reachability(
         }
     }
     // The kernel takes no route to an interface that is down.
-    if !known.up {
+    if !known.up && !desired.chained {
         plan.flip.push(KernelOp::LinkUp { ifindex });
     }
-    for &address in desired.lxc.keys().filter(|address| !known.routes.contains(address)) {
+    let routed = |address: &&IpAddr| desired.chained || known.routes.contains(*address);
+    for &address in desired.lxc.keys().filter(|address| !routed(address)) {
         plan.flip.push(KernelOp::PutRoute { address, ifindex });
     }
     for &address in known.lxc.keys().filter(|address| !desired.lxc.contains_key(address)) {
@@ -193,10 +196,11 @@ pub(super) fn teardown(id: EndpointId, spec: &EndpointSpec) -> Vec<KernelOp> {
     let (interface, addresses) = (spec.interface_of_its_own(), spec.addresses);
     let mut ops = Vec::new();
     if let Some(ifindex) = interface {
+        // Also of another plugin's, which takes it away: until then nothing passes it unjudged.
         ops.push(KernelOp::LinkDown { ifindex });
         for address in addresses.iter() {
             ops.push(KernelOp::DeleteLxc { address, endpoint: id.0 });
-            ops.push(KernelOp::DeleteRoute { address, ifindex });
+            ops.extend((!spec.is_chained()).then_some(KernelOp::DeleteRoute { address, ifindex }));
         }
     }
     ops.push(KernelOp::DeleteConfig { ifindex: spec.config_ifindex(), endpoint: id });

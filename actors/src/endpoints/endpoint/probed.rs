@@ -35,7 +35,7 @@ impl Endpoint {
         };
         known.attachment = probe.attachment;
         known.routes.clone_from(&probe.routes);
-        known.up = probe.link.as_ref().is_some_and(|link| link.up);
+        known.up = self.record.spec.is_up(probe.link.as_ref());
         self.lose(cx, lost);
         self.repair(cx);
     }

@@ -87,7 +87,7 @@ impl RealisedEndpoint {
                 unsaved: snapshot.endpoints.get(&id).is_some_and(|row| row.unsaved),
             },
             pinned: rows.policy_pins.contains(&id),
-            up: link.is_some_and(|link| link.up),
+            up: spec.is_up(link),
             staged: None,
         }
     }

@@ -1,5 +1,6 @@
 //! An endpoint's life, on a whole node in memory.
 
+mod chained;
 mod create;
 mod delete;
 mod faults;

@@ -164,8 +164,8 @@ impl Behaviour for Ipam {
                     question.reply.send(Err(IpamError::NotReady));
                 }
             }
-            IpamMsg::Claim { address, owner, reply } => {
-                let claimed = self.allocations.claim(address, owner);
+            IpamMsg::Claim { address, owner, external, reply } => {
+                let claimed = self.allocations.claim(address, owner, external);
                 if claimed.is_ok() {
                     self.keep_timerless(address, cx);
                 }

@@ -75,11 +75,18 @@ impl AddressAllocations {
             return Ok(());
         }
         let claimed = self.restoring;
-        self.put(address, Holder { owner, expires: None, claimed })
+        // A restored endpoint keeps what it had, also after the range was changed.
+        self.put(address, Holder { owner, expires: None, claimed }, self.restoring)
     }
 
-    /// Makes the address its owner's for good; one that nobody has is reserved.
-    pub(super) fn claim(&mut self, address: IpAddr, owner: String) -> Result<(), IpamError> {
+    /// Makes the address its owner's for good; one that nobody has is reserved. An external one may
+    /// lie outside of every pool.
+    pub(super) fn claim(
+        &mut self,
+        address: IpAddr,
+        owner: String,
+        external: bool,
+    ) -> Result<(), IpamError> {
         match self.held.get_mut(&address) {
             Some(holder) if holder.claimed && holder.owner != owner => {
                 Err(IpamError::InUse { address, owner: holder.owner.clone() })
@@ -89,7 +96,7 @@ impl AddressAllocations {
                 *holder = Holder { owner, expires: None, claimed: true };
                 Ok(())
             }
-            None => self.put(address, Holder { owner, expires: None, claimed: true }),
+            None => self.put(address, Holder { owner, expires: None, claimed: true }, external),
         }
     }
 
@@ -155,16 +162,14 @@ impl AddressAllocations {
         Ok(())
     }
 
-    fn put(&mut self, address: IpAddr, holder: Holder) -> Result<(), IpamError> {
+    fn put(&mut self, address: IpAddr, holder: Holder, anywhere: bool) -> Result<(), IpamError> {
         named(&holder.owner)?;
         if let Some(holder) = self.held.get(&address) {
             return Err(IpamError::InUse { address, owner: holder.owner.clone() });
         }
-        let restoring = self.restoring;
         match self.pool_mut(address) {
             Some(pool) if pool.holds(address) => pool.reserve(address),
-            // A restored endpoint keeps what it had, also after the range was changed.
-            _ if restoring => {}
+            _ if anywhere => {}
             Some(pool) => {
                 let pool = pool.prefix().to_string();
                 return Err(IpamError::NotInPool { address, pool });

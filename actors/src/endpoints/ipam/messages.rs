@@ -127,6 +127,8 @@ pub enum IpamMsg {
         address: IpAddr,
         /// For whom.
         owner: String,
+        /// Another plugin handed it out, from wherever: nobody else is to get it here.
+        external: bool,
         /// Where the answer goes.
         reply: Reply<Result<(), IpamError>>,
     },

@@ -56,7 +56,7 @@ impl Fixture {
 
     fn claim(&self, address: &str, owner: &str) -> Result<(), IpamError> {
         let (address, owner) = (ip(address), owner.to_owned());
-        self.ask(|reply| IpamMsg::Claim { address, owner, reply })
+        self.ask(|reply| IpamMsg::Claim { address, owner, external: false, reply })
     }
 
     fn release(&self, address: &str) -> Result<(), IpamError> {

@@ -171,13 +171,13 @@ impl Endpoints {
             return self.learn_users(cx, creation);
         };
         creating.claimed.insert(address);
-        let owner = creating.owner();
+        let (owner, external) = (creating.owner(), creating.spec.is_chained());
         let peers = Rc::clone(&self.peers);
         cx.ask(
             &peers.ipam,
             PATIENCE,
             format!("address {address}"),
-            |reply| IpamMsg::Claim { address, owner, reply },
+            |reply| IpamMsg::Claim { address, owner, external, reply },
             move |answer| EndpointsAnswer::Claimed(creation, answer),
         );
     }

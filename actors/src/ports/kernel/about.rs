@@ -49,6 +49,7 @@ impl KernelOp {
             Self::AttachSockets => "AttachSockets",
             Self::LinkUp { .. } => "LinkUp",
             Self::LinkDown { .. } => "LinkDown",
+            Self::DeletePair { .. } => "DeletePair",
             Self::PutRoute { .. } => "PutRoute",
             Self::DeleteRoute { .. } => "DeleteRoute",
             Self::Routing(op) => op.op(),
@@ -113,7 +114,8 @@ impl KernelOp {
             | Self::DeleteDevice { ifindex }
             | Self::AttachDevice { ifindex, .. }
             | Self::LinkUp { ifindex }
-            | Self::LinkDown { ifindex } => About::Interface(*ifindex),
+            | Self::LinkDown { ifindex }
+            | Self::DeletePair { ifindex, .. } => About::Interface(*ifindex),
             Self::ScrubConntrack { addresses } => {
                 addresses.iter().next().map_or(About::All, About::Address)
             }

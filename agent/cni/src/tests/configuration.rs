@@ -65,7 +65,14 @@ fn what_cannot_be_obeyed_is_refused() {
     };
     let add = Command::Add;
     refused(with("ipam", json!({"type": "host-local"})), add, ErrorCode::UnsupportedField, "ipam");
-    refused(with("chaining-mode", json!("aws-cni")), add, ErrorCode::UnsupportedField, "chaining");
+    let chaining = |mode: &str| with("chaining-mode", json!(mode));
+    refused(chaining("multus"), add, ErrorCode::UnsupportedField, "generic-veth");
+    for mode in ["generic-veth", "aws-cni", "azure", "flannel"] {
+        refused(chaining(mode), add, ErrorCode::InvalidConfig, "none came before");
+    }
+    for mode in ["", "none", "portmap"] {
+        NetworkConfig::parse(chaining(mode).to_string().as_bytes(), add).unwrap();
+    }
     refused(with("prevResult", json!({})), add, ErrorCode::InvalidConfig, "first plugin");
     refused(with("name", json!("")), add, ErrorCode::InvalidConfig, "name");
     refused(with("type", json!("bridge")), add, ErrorCode::InvalidConfig, "volvox-cni");

@@ -204,7 +204,8 @@ async fn put_endpoint(
 fn endpoint(attachment: &str, request: &EndpointChangeRequest, mac: &str) -> Value {
     json!({"id": 7, "status": {
         "external-identifiers": {"cni-attachment-id": attachment, "container-id": request.container_id},
-        "networking": {"interface-name": request.interface_name, "mac": mac},
+        "networking": {"interface-name": request.interface_name, "mac": mac,
+            "interface-index": request.interface_index},
         "state": "ready",
     }})
 }
@@ -212,7 +213,7 @@ fn endpoint(attachment: &str, request: &EndpointChangeRequest, mac: &str) -> Val
 async fn get_endpoint(State(agent): State<FakeAgent>, Path(id): Path<String>) -> Response {
     let id = id.trim_start_matches("cni-attachment-id:");
     match agent.world().endpoints.get(id) {
-        Some(request) => Json(endpoint(id, request, "")).into_response(),
+        Some(request) => Json(endpoint(id, request, &request.mac.to_string())).into_response(),
         None => StatusCode::NOT_FOUND.into_response(),
     }
 }

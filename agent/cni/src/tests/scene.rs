@@ -43,6 +43,10 @@ impl Scene {
         self.agent.serve(&self.dir.path().join("agent.sock"))
     }
 
+    pub(super) fn directory(&self) -> &std::path::Path {
+        self.dir.path()
+    }
+
     pub(super) fn queue(&self) -> DeleteQueue {
         DeleteQueue::at(self.dir.path().join(DIRECTORY))
     }

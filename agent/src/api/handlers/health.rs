@@ -96,8 +96,8 @@ fn details(
         bpf_maps: features::map_sizes(facts),
         clock_source: Mode::new("ktime"),
         cluster_mesh: views.mesh.map(|clusters| ClusterMeshStatus { clusters }),
-        cni_chaining: Mode::new("none"),
-        cni_file: features::cni_file(facts.features.cni_file.as_deref()),
+        cni_chaining: Mode::new(&facts.features.cni_chaining),
+        cni_file: features::cni_file(&facts.features),
         controllers: troubles.into_iter().map(controller).collect(),
         datapath_mode: "veth".to_owned(),
         encryption: Mode::new("Disabled"),
@@ -144,16 +144,21 @@ fn ipam(facts: &Facts, leases: &BTreeMap<IpAddr, AddressLease>) -> IpamStatus {
         leases.keys().filter(|address| address.is_ipv4() == v4).map(IpAddr::to_string).collect()
     };
     let (ipv4, ipv6) = (family(true), family(false));
+    // Those of chained pods are another plugin's, mostly from elsewhere.
+    let count =
+        |is_of_range: &dyn Fn(&IpAddr) -> bool| leases.keys().filter(|ip| is_of_range(ip)).count();
     let mut status = String::new();
     if let Some(range) = facts.ipv4_range {
         // The first and the last address are never handed out.
         let size = (1u64 << (32 - range.prefix_len())).saturating_sub(2);
-        status += &format!("IPv4: {}/{size} allocated from {range}, ", ipv4.len());
+        let used = count(&|ip| matches!(ip, IpAddr::V4(ip) if range.contains(ip)));
+        status += &format!("IPv4: {used}/{size} allocated from {range}, ");
     }
     if let Some(range) = facts.ipv6_range {
         let bits = u32::from(128 - range.prefix_len());
         let size = 1u128.checked_shl(bits).unwrap_or(u128::MAX).saturating_sub(1);
-        status += &format!("IPv6: {}/{size} allocated from {range}, ", ipv6.len());
+        let used = count(&|ip| matches!(ip, IpAddr::V6(ip) if range.contains(ip)));
+        status += &format!("IPv6: {used}/{size} allocated from {range}, ");
     }
     IpamStatus {
         allocations: leases.iter().map(|(ip, l)| (ip.to_string(), l.owner.clone())).collect(),

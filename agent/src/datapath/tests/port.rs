@@ -1,18 +1,22 @@
 //! Tests: whole jobs through the datapath's port create and delete endpoints, end at the first step
 //! that fails, and leave what belongs to another endpoint.
 
-use std::{net::IpAddr, rc::Rc};
+use std::{net::IpAddr, os::fd::AsFd, rc::Rc};
 
 use tokio::sync::oneshot;
 use volvox_actors::{
     host::{ActixDriver, Host, NoRecorder, Reply},
-    model::{EndpointId, Families, IdentityId},
+    model::{EndpointId, Families, IdentityId, Mac},
     ports::{
-        Attachment, HookState, IpcacheRow, Kernel, KernelDone, KernelJob, KernelOp, KernelOutcome,
-        LxcRow, Refusal, Swept,
+        Attachment, EndpointRow, HookState, IpcacheRow, Kernel, KernelDone, KernelJob, KernelOp,
+        KernelOutcome, LxcRow, Refusal, Swept,
     },
 };
-use volvox_system::SystemClock;
+use volvox_system::{
+    SystemClock,
+    netlink::{Socket, Veth},
+    netns::Netns,
+};
 
 use super::sandbox::{Sandbox, addresses, config_row, policy};
 use crate::datapath::KernelPort;
@@ -206,5 +210,53 @@ fn a_row_of_another_endpoint_is_not_deleted() {
                 fill: 0,
             }
         );
+    });
+}
+
+/// A pair on the node, or with its other side in a container.
+fn pair(name: &str, peer: &str, container: Option<&Netns>) -> (u32, u32) {
+    let mac = |last| Mac([2, 0, 0, 0, 0, last]);
+    let peer_netns = container.map(AsFd::as_fd);
+    let veth = Veth { name, peer, peer_netns, mtu: 1500, mac: mac(1), peer_mac: mac(2) };
+    let mut socket = Socket::open().unwrap();
+    socket.create_veth(&veth).unwrap();
+    let link = socket.link_by_name(name).unwrap().unwrap();
+    (link.ifindex, link.peer_ifindex)
+}
+
+#[test]
+fn only_an_idle_pair_that_is_no_endpoints_is_removed() {
+    Sandbox::run(|sandbox| {
+        let container = Netns::create().unwrap();
+        let left = pair("lxcleft", "tmpleft", None);
+        let living = pair("lxcpod", "eth0", Some(&container));
+        let own = pair("lxcown", "tmpown", None);
+        let known = pair("lxcknown", "tmpknown", None);
+        let row = EndpointRow { ifindex: known.0, ..EndpointRow::default() };
+        let delete = |(ifindex, peer)| KernelOp::DeletePair { ifindex, peer };
+        let steps = vec![
+            KernelOp::PutConfig(config_row(1, own.0)),
+            KernelOp::PutEndpoint { endpoint: EndpointId(2), row },
+            delete(left),
+            delete(living),
+            delete(own),
+            delete(known),
+            // What is gone is as good as removed.
+            delete(left),
+        ];
+        let count = steps.len();
+        let done = &run(sandbox, vec![steps])[0];
+        assert_eq!((done.outcomes.len(), &done.failed), (count, &None));
+        let links = Socket::open().unwrap().links().unwrap();
+        let names: Vec<&str> = links.values().map(|link| link.name.as_str()).collect();
+        for (name, stays) in [
+            ("lxcleft", false),
+            ("tmpleft", false),
+            ("lxcpod", true),
+            ("lxcown", true),
+            ("lxcknown", true),
+        ] {
+            assert_eq!(names.contains(&name), stays, "{names:?}: {name}");
+        }
     });
 }

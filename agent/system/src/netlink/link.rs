@@ -210,6 +210,7 @@ pub(super) fn parse(kind: u16, bytes: &[u8]) -> Option<Link> {
             libc::IFLA_ADDRESS => link.mac = value.try_into().map(Mac).unwrap_or_default(),
             libc::IFLA_MTU => link.mtu = number(),
             libc::IFLA_LINK => link.peer_ifindex = number(),
+            libc::IFLA_LINK_NETNSID => link.peer_netns = array(value, 0).map(i32::from_ne_bytes),
             libc::IFLA_LINKINFO => link.kind = info_kind(value),
             _ => {}
         }

@@ -1,0 +1,71 @@
+//! What values may be, where they go, and what they are if nobody sets one.
+
+/// What a value may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// True or false.
+    Switch,
+    /// A whole number, at most that.
+    Number(u64),
+    /// Any text.
+    Text,
+    /// One of these.
+    Choice(&'static [&'static str]),
+    /// A map whose values are texts.
+    Texts,
+    /// A map.
+    Tree,
+    /// A map, in which every number is a quantity: the server takes these as texts only.
+    Quantities,
+    /// A list.
+    List,
+}
+
+impl Kind {
+    /// Whether it is larger than what stands on a line.
+    pub(crate) fn is_structured(self) -> bool {
+        matches!(self, Self::Texts | Self::Tree | Self::Quantities | Self::List)
+    }
+}
+
+/// Where a value goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Into the ConfigMap, under this key: a flag of the agent.
+    Flag(&'static str),
+    /// Into the ConfigMap, each of its own keys.
+    Flags,
+    /// The namespace of all objects that have one.
+    Namespace,
+    /// The image: what stands before the colon, or behind it.
+    Image,
+    /// The operator's image, in the same way.
+    OperatorImage,
+    /// How many operators run.
+    Operators,
+    /// A member of every container.
+    EveryContainer(&'static str),
+    /// A member of the agent's container.
+    Container(&'static str),
+    /// Further items of a list of the agent's container.
+    ContainerItems(&'static str),
+    /// A variable of the agent's environment.
+    Variable(&'static str),
+    /// A member of the pod's specification.
+    Pod(&'static str),
+    /// Further members of the pod's metadata.
+    PodMetadata(&'static str),
+    /// A member of the DaemonSet's specification.
+    Set(&'static str),
+    /// The host's directory that this volume mounts.
+    Volume(&'static str),
+}
+
+/// The value if nobody sets one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Initial {
+    /// What `daemonset.yaml` says there.
+    Template,
+    /// This, as JSON.
+    Json(&'static str),
+}
