@@ -430,7 +430,7 @@ impl Behaviour for ClusterAddresses {
             AddressesMsg::Allocator(AllocatorNews::Identities(renewed)) => self.renew(renewed),
             AddressesMsg::Allocator(AllocatorNews::Claimed(identity)) => self.claimed(identity),
             AddressesMsg::Allocator(AllocatorNews::Disputed(identity)) => {
-                self.state.disputed.insert(identity);
+                self.state.dispute(identity);
                 self.move_disputed();
             }
             AddressesMsg::OwnAddress(address) => self.take_address(address),

@@ -84,6 +84,14 @@ impl AddressesState {
         remote.settle(|id| others.have_said(id, own));
     }
 
+    /// A number means something else to others. Who was told so once may now get another one.
+    pub(super) fn dispute(&mut self, identity: IdentityId) {
+        self.disputed.insert(identity);
+        self.claimed.remove(&identity);
+        let Self { own, reported, .. } = self;
+        reported.retain(|id| own.get(id).is_none_or(|own| own.identity != identity));
+    }
+
     /// The value under which this node announces a key.
     pub(super) fn announced_as(&self, key: &str) -> Option<&Vec<u8>> {
         self.announced.get(self.keys.get(key)?)?.get(key)
