@@ -100,8 +100,9 @@ impl Sharing {
         });
         let disputed = self.identities.disputed.iter().map(|id| {
             let text = format!(
-                "identity {id} stands for other labels in the cluster: its endpoints are not \
-                 announced before they have another one; make pods that keep it again"
+                "identity {id} is of an earlier numbering: in the cluster it stands for other labels, \
+                 or its labels have another number; its endpoints serve on, and the change lasts \
+                 until they have that one; if it lasts, `volvox identity list` shows who has it"
             );
             Trouble::new(format!("identity-{id}"), 1, text)
         });

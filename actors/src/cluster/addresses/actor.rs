@@ -185,8 +185,7 @@ impl ClusterAddresses {
     }
 
     fn renew(&mut self, renewed: Vec<Renewed>) {
-        let remote = &mut self.state.remote;
-        renewed.into_iter().for_each(|(id, labels)| remote.renew(id, labels));
+        self.state.renew(renewed);
     }
 
     /// Takes the next step, unless one is under way; the ipcache is told meanwhile what it may know.

@@ -8,7 +8,7 @@ use super::{
     answers::AllocatorAnswer,
     claim::Disputed,
     messages::AllocatorView,
-    state::{Allocator, Attempt},
+    state::{Allocator, AllocatorState, Attempt},
 };
 use crate::{
     cluster::{
@@ -170,7 +170,7 @@ impl Allocator {
                 if !desired {
                     self.unused(cx, id);
                 }
-                self.hold_other(cx, id, attempt.wish.held, labels);
+                self.hold_other(cx, labels);
             }
             Ok(false) => {
                 attempt.wish.taken.insert(id);
@@ -195,19 +195,16 @@ impl Allocator {
         if !desired {
             self.declined(id, &labels);
         }
-        self.hold_other(cx, id, attempt.wish.held, labels);
+        self.hold_other(cx, labels);
     }
 
-    /// Another number of these labels came into use while one was claimed.
-    fn hold_other(
-        &mut self,
-        cx: &mut Cx<'_, Self>,
-        claimed: IdentityId,
-        held: Option<IdentityId>,
-        labels: Arc<Labels>,
-    ) {
-        let other = held.filter(|other| *other != claimed);
-        if let Some(other) = other.filter(|other| self.state.used.contains_key(other)) {
+    /// These labels may have further numbers in use, of which the cluster was not asked yet: an attempt
+    /// is for one.
+    fn hold_other(&mut self, cx: &mut Cx<'_, Self>, labels: Arc<Labels>) {
+        let AllocatorState { used, claimed, disputed, .. } = &*self.state;
+        let open = |id: &IdentityId| !claimed.contains(id) && !disputed.contains(id);
+        let mut others = used.iter().filter(|(id, used)| **used == labels && open(id));
+        if let Some(other) = others.next().map(|(&id, _)| id) {
             self.hold(cx, other, labels);
         }
     }
@@ -276,6 +273,7 @@ impl Allocator {
         attempt.wish.held = None;
         if attempt.replies.is_empty() {
             self.attempts.remove(labels);
+            self.hold_other(cx, Arc::clone(labels));
         } else {
             self.attempt(cx, labels);
         }

@@ -95,7 +95,7 @@ impl Identities {
                 let draft = self.under_way.as_ref().map(|round| &round.draft);
                 let settled = match allocator {
                     Some(_) => allocations.settled_in_cluster(&labels, before, draft),
-                    None => allocations.settled(&labels, before, draft),
+                    None => allocations.settled_here(&labels, before, draft),
                 };
                 match (settled, allocator) {
                     // Nobody would give back what nobody hears of.

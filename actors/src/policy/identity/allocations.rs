@@ -78,6 +78,19 @@ impl IdentityAllocations {
         (stays && !moves).then_some(id)
     }
 
+    /// The same where numbers are given here: of several numbers that a cluster gave these labels they
+    /// have one, that of the endpoint that asked first.
+    pub(super) fn settled_here(
+        &self,
+        labels: &Labels,
+        before: Option<IdentityId>,
+        draft: Option<&Tables>,
+    ) -> Option<IdentityId> {
+        let is_used = |&id: &IdentityId| self.uses.local(id) > 0;
+        let used = self.tables.cluster.all_of(labels).find(is_used);
+        self.settled(labels, used.or(before), draft)
+    }
+
     /// The same where the cluster hands numbers out: one that nobody uses may be somebody else's
     /// there by now, unless it is what an endpoint had before.
     pub(super) fn settled_in_cluster(

@@ -35,6 +35,11 @@ impl Moves {
         self.0.iter().filter(|(_, to)| **to == id).map(|(&from, _)| from).collect()
     }
 
+    /// The labels that have this number are given it: who waited for it has been told.
+    pub(super) fn arrived(&mut self, to: IdentityId) {
+        self.0.retain(|_, waited| *waited != to);
+    }
+
     /// Forgets numbers that nobody uses. Whose endpoints wait for one of those.
     pub(super) fn over(&mut self, is_used: impl Fn(IdentityId) -> bool) -> Vec<IdentityId> {
         self.0.retain(|&from, _| is_used(from));

@@ -61,6 +61,8 @@ pub(super) struct Round {
     /// Who waits for whose number, and what of it is new.
     moves: Moves,
     waits: Vec<(IdentityId, IdentityId)>,
+    /// Numbers that labels could be given.
+    arrived: BTreeSet<IdentityId>,
     generation: u32,
     changes: Option<Changes>,
     labels: Vec<(IdentityId, Arc<Labels>, LabelsReply)>,
@@ -78,6 +80,7 @@ impl Round {
             draft: allocations.tables.clone(),
             moves: allocations.moves.clone(),
             waits: Vec::new(),
+            arrived: BTreeSet::new(),
             generation: allocations.generation,
             changes: allocations.changes.clone(),
             labels: Vec::new(),
@@ -192,6 +195,7 @@ impl Round {
         in_use: InUse<'_>,
     ) -> Result<IdentityId, IdentityError> {
         if self.draft.assign_exactly(labels, id, in_use) {
+            self.arrived.insert(id);
             return Ok(id);
         }
         let has = |&id: &IdentityId| in_use.has(id) && self.draft.cluster.stands(id, labels);
@@ -261,6 +265,7 @@ impl Round {
                 answers.push(Box::new(move || reply.send(Ok(had))));
             }
         }
+        self.arrived.into_iter().for_each(|id| allocations.moves.arrived(id));
         for (from, to) in self.waits {
             allocations.moves.wait(from, to);
         }

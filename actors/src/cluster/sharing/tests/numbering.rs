@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::objects::fixture::{cluster, identity, labels, labels_of, node};
+use super::objects::fixture::{
+    cluster, endpoint, identity, labels, labels_of, mapped, node, waits,
+};
 use crate::{
     cluster::{allocator::Mode, kvstore::IDENTITIES},
     model::{Direction, IdentityId},
-    testing::{KernelState, MemoryCluster, MemoryKvStore, World, allow_from, pod, spec},
+    testing::{KernelState, KvLink, MemoryCluster, MemoryKvStore, World, allow_from, pod, spec},
 };
 
 /// Who numbers identities.
@@ -164,6 +166,16 @@ impl Renumbered {
         format!("{list:?} {:?} {:?}", shown("identities"), shown(allocator))
     }
 
+    /// Lets the agent do one thing; false if there is nothing to be done.
+    fn step(&self) -> bool {
+        let World { fate, kernel, disk, kvstore, .. } = &self.world;
+        let universe = &self.world.life().universe;
+        universe.settle();
+        let now = universe.host.now();
+        let store = || kvstore.as_ref().is_some_and(|store| store.step(now, 0));
+        !fate.is_dead() && (kernel.step(0) || disk.step() || store())
+    }
+
     fn is_settled(&self, numbered: Numbered) {
         assert!(self.world.all_ready(), "{:#?}", self.world.list());
         for (number, app) in PODS {
@@ -199,4 +211,127 @@ fn numbers_that_are_others_there_are_left_in_every_direction() {
             assert_eq!(after, desired, "{from:?} to {to:?}");
         }
     }
+}
+
+/// The agent dies after each of its steps, and is started with the same numbering or that of before.
+#[test]
+fn a_change_that_is_killed_at_any_step_is_done_by_the_next_life_or_taken_back() {
+    for (from, to) in [(Own, Crd), (Crd, Kvstore), (Kvstore, Crd)] {
+        for after in (0..400).step_by(13) {
+            let mut it = Renumbered::new(from);
+            let desired = it.permute(to, &["web", "friend", "stranger"]);
+            let before = PODS.map(|(number, _)| it.number(number));
+            it.restart(to);
+            let over = (0..after).any(|_| !it.step());
+            // Every other time it is taken back first.
+            if after % 2 == 1 {
+                it.restart(from);
+                it.advance(60);
+                it.is_settled(from);
+                if from != Own {
+                    let taken_back = PODS.map(|(number, _)| it.number(number));
+                    assert_eq!(taken_back, before, "{from:?} after {after}");
+                }
+            }
+            it.restart(to);
+            it.advance(60);
+            it.is_settled(to);
+            let now = ["web", "friend", "stranger"].map(|app| it.number_of(app));
+            assert_eq!(now[..], desired, "{from:?} to {to:?} after {after}");
+            if over {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn an_allocator_that_cannot_be_reached_leaves_everything_as_it_was() {
+    let mut it = Renumbered::new(Own);
+    let desired = it.permute(Kvstore, &["web", "friend", "stranger"]);
+    let before = PODS.map(|(number, _)| it.number(number));
+    it.store.set_link(KvLink::Down);
+    it.restart(Kvstore);
+    it.advance(300);
+    assert!(it.world.all_ready());
+    assert_eq!(PODS.map(|(number, _)| it.number(number)), before);
+    assert!(waits(&it.world).contains("it is unreachable since"), "{}", waits(&it.world));
+    it.store.set_link(KvLink::Up);
+    it.advance(90);
+    it.is_settled(Kvstore);
+    assert_eq!(["web", "friend", "stranger"].map(|app| it.number_of(app))[..], desired);
+}
+
+/// It goes while numbers are changed: what is on its way is given up without a pod that fails.
+#[test]
+fn an_allocator_that_goes_amid_a_change_leaves_endpoints_with_what_they_have() {
+    for after in (0..120).step_by(9) {
+        let mut it = Renumbered::new(Own);
+        let desired = it.permute(Kvstore, &["web", "friend", "stranger"]);
+        it.restart(Kvstore);
+        for _ in 0..after {
+            it.step();
+        }
+        it.store.set_link(KvLink::Down);
+        it.advance(300);
+        assert!(it.world.all_ready(), "after {after}");
+        it.store.set_link(KvLink::Up);
+        it.advance(300);
+        it.is_settled(Kvstore);
+        assert_eq!(["web", "friend", "stranger"].map(|app| it.number_of(app))[..], desired);
+    }
+}
+
+/// Its labels have a number that endpoints of other labels have yet.
+#[test]
+fn a_pod_that_is_made_amid_a_change_is_ready_at_once() {
+    let mut it = Renumbered::new(Own);
+    let late = it.number_of("web");
+    it.permute(Crd, &["web", "friend", "stranger"]);
+    it.cluster.delete(&identity(late, labels("stranger")));
+    it.give(Crd, "late", late);
+    it.cluster.apply(pod(6, "late"));
+    // The number of web stays in use: its address on another node is told under it.
+    it.restart(Crd);
+    it.world.settle();
+    assert!(it.world.create(spec(6)).is_ok());
+    it.advance(60);
+    assert!(it.world.all_ready());
+    assert_eq!(it.number(6), late);
+}
+
+/// Nodes are restarted one after the other: those that were not yet say numbers of before.
+#[test]
+fn numbers_of_a_node_that_still_numbers_by_itself_are_read_by_their_labels() {
+    let mut it = Renumbered::new(Own);
+    it.permute(Crd, &["web", "friend", "stranger"]);
+    let said = |name: &str, ip: &str, app: &str, id: u32| {
+        let mut object = endpoint(name, ip, id);
+        let texts = labels(app);
+        let texts = texts.as_object().unwrap().iter();
+        let texts: Vec<_> =
+            texts.map(|(key, value)| format!("{key}={}", value.as_str().unwrap())).collect();
+        object["status"]["identity"]["labels"] = json!(texts);
+        object
+    };
+    let [friend, stranger] = ["friend", "stranger"].map(|app| it.number_of(app));
+    // In the cluster 258 is a friend, and 256 a stranger; the other node has it the other way.
+    it.cluster.apply(said("far-friend", "10.0.9.1", "friend", friend));
+    it.cluster.apply(said("far-stranger", "10.0.9.2", "stranger", stranger));
+    it.cluster.apply(said("far-late", "10.0.9.3", "late", friend));
+    it.restart(Crd);
+    it.advance(60);
+    it.is_settled(Crd);
+    let [friend, stranger] = ["friend", "stranger"].map(|app| it.number_of(app));
+    let rows = |prefixes: [&str; 3]| prefixes.map(|prefix| mapped(&it.world, prefix));
+    let prefixes = ["10.0.9.1/32", "10.0.9.2/32", "10.0.9.3/32"];
+    assert_eq!(rows(prefixes), [Some(friend), Some(stranger), None]);
+    // Somebody gives the labels of the last one a number.
+    it.give(Crd, "late", 777);
+    it.advance(10);
+    assert_eq!(rows(prefixes), [Some(friend), Some(stranger), Some(777)]);
+    // The other node has come over.
+    it.cluster.apply(said("far-friend", "10.0.9.1", "friend", friend));
+    it.advance(10);
+    assert_eq!(rows(prefixes), [Some(friend), Some(stranger), Some(777)]);
 }
