@@ -7,6 +7,7 @@ mod cidr;
 mod filter;
 mod introduction;
 mod messages;
+mod moves;
 mod numbered;
 mod numbering;
 mod numbers;

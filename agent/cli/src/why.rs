@@ -115,6 +115,7 @@ fn one(out: &mut Output<'_>, why: &Why) -> Result<(), ClientError> {
         out.line(format!("The kernel does not serve it: {trouble}"))?;
     }
     why.policies.iter().try_for_each(|remark| out.line(format!("Of its policies: {remark}")))?;
+    why.numbering.iter().try_for_each(|text| out.line(format!("Its number: {text}.")))?;
     if why.chain.is_empty() {
         return out.line("It waits for nobody.");
     }

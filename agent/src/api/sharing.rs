@@ -8,6 +8,7 @@ use volvox_actors::{
         allocator::{AllocatorMsg, AllocatorView},
         kvstore::{SessionMsg, SessionView},
     },
+    model::IdentityId,
     node_supervisor::NodeSupervisor,
 };
 use volvox_rest::models::Status;
@@ -88,6 +89,11 @@ impl Sharing {
         Status { state: state.to_owned(), msg }
     }
 
+    /// That a number is of an earlier numbering, if so, and until when its endpoints have it.
+    pub(super) fn numbering(&self, id: IdentityId) -> Option<String> {
+        self.identities.disputed.contains(&id).then(|| of_before(id))
+    }
+
     /// What is not as it should be.
     pub(super) fn troubles(&self) -> impl Iterator<Item = Trouble> {
         let away = self.session.as_ref().and_then(|session| {
@@ -98,14 +104,47 @@ impl Sharing {
             );
             Some(Trouble::new("kvstore", session.quorum_errors.max(1).into(), text))
         });
-        let disputed = self.identities.disputed.iter().map(|id| {
-            let text = format!(
-                "identity {id} stands for other labels in the cluster: its endpoints are not \
-                 announced before they have another one; make pods that keep it again"
-            );
-            Trouble::new(format!("identity-{id}"), 1, text)
-        });
+        let disputed = self
+            .identities
+            .disputed
+            .iter()
+            .map(|id| Trouble::new(format!("identity-{id}"), 1, of_before(*id)));
         let all: Vec<_> = away.into_iter().chain(disputed).collect();
         all.into_iter()
+    }
+}
+
+fn of_before(id: IdentityId) -> String {
+    format!(
+        "identity {id} is of an earlier numbering: in the cluster it stands for other labels, or its \
+         labels have another number; its endpoints serve on, and the change lasts until they have \
+         that one; if it lasts, `volvox identity list` shows who has it"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_of_before_is_named_with_the_end_of_the_change() {
+        let mut sharing = Sharing {
+            session: None,
+            addresses: AddressesView::default(),
+            identities: AllocatorView {
+                known: 2,
+                listed: true,
+                used: 2,
+                claimed: 1,
+                disputed: [IdentityId(300)].into(),
+                waiting: 0,
+            },
+        };
+        let text = sharing.numbering(IdentityId(300)).unwrap();
+        assert!(text.starts_with("identity 300 is of an earlier numbering"), "{text}");
+        assert_eq!(sharing.troubles().map(|trouble| trouble.text).collect::<Vec<_>>(), [text]);
+        assert_eq!(sharing.numbering(IdentityId(301)), None);
+        sharing.identities.disputed.clear();
+        assert_eq!(sharing.troubles().count(), 0);
     }
 }

@@ -1,12 +1,19 @@
 //! Identities and addresses that nodes share as objects of the API server.
 
+use std::{
+    net::{Ipv4Addr, SocketAddr, UdpSocket},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
+
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use volvox_testbed::lab::{
     self, ApiClient, ApiServer, Binaries, Etcd, Inventory, NODE_NAME, Node, Pod,
 };
 
-use crate::{Cluster, objects};
+use crate::{Cluster, PORT, objects};
 
 const IDENTITIES: &str = "/apis/cilium.io/v2/ciliumidentities";
 const ENDPOINTS: &str = "/apis/cilium.io/v2/namespaces/shop/ciliumendpoints";
@@ -184,4 +191,128 @@ fn a_definition_that_is_missing_is_waited_for() {
         ensure!(object["security-labels"] == labels("web"), "{object}");
         Ok(())
     });
+}
+
+/// Pods whose labels numbers are given.
+const APPS: [&str; 3] = ["web", "friend", "stranger"];
+
+/// Sends a datagram each few milliseconds through many sockets, so that many connections are judged,
+/// until it is told to stop. How many of how many arrived.
+fn probe(from: &Pod, to: &Pod, stop: &AtomicBool) -> Result<(usize, usize)> {
+    let any = Ipv4Addr::UNSPECIFIED;
+    let at = SocketAddr::new(to.address(false)?, PORT);
+    let receiver = to.netns.run(|| Ok(UdpSocket::bind((any, PORT))?))?;
+    receiver.set_read_timeout(Some(Duration::from_millis(500)))?;
+    let open = || (0..256).map(|_| Ok(UdpSocket::bind((any, 0))?)).collect::<Result<Vec<_>>>();
+    let senders = from.netns.run(open)?;
+    thread::scope(|scope| {
+        let arrived = scope.spawn(|| {
+            let mut arrived = 0_usize;
+            while receiver.recv(&mut [0]).is_ok() {
+                arrived += 1;
+            }
+            arrived
+        });
+        let mut sent = 0_usize;
+        for sender in senders.iter().cycle() {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            sent += usize::from(sender.send_to(b"?", at).is_ok());
+            thread::sleep(Duration::from_millis(3));
+        }
+        let arrived = arrived.join().ok().context("the receiver panicked")?;
+        Ok((arrived, sent))
+    })
+}
+
+impl Cluster {
+    /// Changes flags and kills the agent; meanwhile `friend` reaches `web` with each datagram, and in
+    /// the end every endpoint is ready with the number that is desired.
+    fn renumber(&mut self, change: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let stop = AtomicBool::new(false);
+        let (web, friend) = (self.web.clone(), self.friend.clone());
+        thread::scope(|scope| {
+            let probing = scope.spawn(|| probe(&friend, &web, &stop));
+            let changed = change(self);
+            // What arrives last is seen, too.
+            thread::sleep(Duration::from_secs(2));
+            stop.store(true, Ordering::Relaxed);
+            let (arrived, sent) = probing.join().ok().context("the probe panicked")??;
+            changed?;
+            ensure!(sent > 100 && arrived == sent, "{arrived} of {sent} datagrams arrived");
+            Ok(())
+        })?;
+        self.friend_and_stranger_reach([true, false])
+    }
+
+    fn ids(&self) -> Result<Vec<u64>> {
+        APPS.iter().map(|app| identity_of(&self.node, app)).collect()
+    }
+
+    fn wait_for_ids(&mut self, desired: &[u64]) -> Result<()> {
+        let desired = desired.to_vec();
+        self.node
+            .wait(&format!("the pods do not get the numbers {desired:?}"), |node| {
+                let ids: Result<Vec<_>> = APPS.iter().map(|app| identity_of(node, app)).collect();
+                Ok(ids? == desired)
+            })
+            .map(drop)?;
+        self.node.wait_for_ready(3).map(drop)
+    }
+}
+
+/// From the node's own numbers to objects, to etcd, and back. Each time the numbers that the pods have
+/// are each other's there.
+#[test]
+fn identities_change_their_numbering_under_traffic() {
+    lab::test("identities::identities_change_their_numbering_under_traffic", || {
+        let Some(program) = ApiServer::find() else { return Ok(()) };
+        let mut cluster = Cluster::start_with(program, |server, _| {
+            define_identities(server.client())?;
+            objects::define(server.client(), "ciliumendpoints", "CiliumEndpoint", "Namespaced")?;
+            wait_until_served(server.client(), &[IDENTITIES, ENDPOINTS])
+        })?;
+        cluster.node.wait_for_ready(3)?;
+        cluster.friend_and_stranger_reach([true, false])?;
+
+        let mut desired = cluster.ids()?;
+        desired.rotate_left(1);
+        for (app, id) in APPS.iter().zip(&desired) {
+            identity(cluster.server.client(), &id.to_string(), labels(app))?;
+        }
+        cluster.renumber(|cluster| {
+            cluster.node.set_flag("identity-allocation-mode", Some("crd"));
+            cluster.restart()?;
+            cluster.wait_for_ids(&desired)
+        })?;
+
+        desired.rotate_left(1);
+        let pairs: Vec<(String, String)> = APPS
+            .iter()
+            .zip(&desired)
+            .map(|(app, id)| (format!("cilium/state/identities/v1/id/{id}"), stored(app)))
+            .collect();
+        cluster.etcd.connect()?.put(&pairs)?;
+        cluster.renumber(|cluster| {
+            cluster.node.set_flag("identity-allocation-mode", None);
+            cluster.etcd.share_with(&mut cluster.node)?;
+            cluster.restart()?;
+            cluster.wait_for_ids(&desired)
+        })?;
+
+        // The numbers of before are its own from then on.
+        cluster.renumber(|cluster| {
+            cluster.node.set_flag("kvstore", None).set_flag("kvstore-opt", None);
+            cluster.restart()?;
+            cluster.wait_for_ids(&desired)
+        })
+    });
+}
+
+/// Labels of a pod of that app, as the store has them.
+fn stored(app: &str) -> String {
+    let labels = labels(app);
+    let all = labels.as_object().into_iter().flatten();
+    all.map(|(key, value)| format!("{key}={};", value.as_str().unwrap_or_default())).collect()
 }

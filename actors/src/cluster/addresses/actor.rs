@@ -185,8 +185,7 @@ impl ClusterAddresses {
     }
 
     fn renew(&mut self, renewed: Vec<Renewed>) {
-        let remote = &mut self.state.remote;
-        renewed.into_iter().for_each(|(id, labels)| remote.renew(id, labels));
+        self.state.renew(renewed);
     }
 
     /// Takes the next step, unless one is under way; the ipcache is told meanwhile what it may know.
@@ -430,7 +429,7 @@ impl Behaviour for ClusterAddresses {
             AddressesMsg::Allocator(AllocatorNews::Identities(renewed)) => self.renew(renewed),
             AddressesMsg::Allocator(AllocatorNews::Claimed(identity)) => self.claimed(identity),
             AddressesMsg::Allocator(AllocatorNews::Disputed(identity)) => {
-                self.state.disputed.insert(identity);
+                self.state.dispute(identity);
                 self.move_disputed();
             }
             AddressesMsg::OwnAddress(address) => self.take_address(address),

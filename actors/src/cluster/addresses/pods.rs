@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
+    sync::Arc,
 };
 
 use ipnet::IpNet;
@@ -10,7 +11,7 @@ use serde_json::Value;
 
 use crate::{
     cluster::kvstore::{Owner, read_ports},
-    model::{ClusterId, IdentityId, NamedPorts, SharedPorts, Tunnel},
+    model::{ClusterId, IdentityId, Labels, NamedPorts, SharedPorts, Tunnel},
     ports::ObjectKey,
 };
 
@@ -21,6 +22,8 @@ pub(crate) struct PodAddresses {
     /// Who has an address, the last one to say so at the end: a pod may get one before the endpoint
     /// of the pod that had it is removed.
     claims: BTreeMap<IpNet, Vec<(ObjectKey, Owner)>>,
+    /// Sets of labels, each once: many pods have the same.
+    labels: BTreeSet<Arc<Labels>>,
 }
 
 impl PodAddresses {
@@ -57,9 +60,10 @@ impl PodAddresses {
             }
         }
         let mut changed = before;
-        if let Some(RemotePod { identity, node, prefixes }) = said {
+        if let Some(RemotePod { identity, labels, node, prefixes }) = said {
             let tunnel = Tunnel::to(node);
-            let owner = Owner { identity, named_ports, tunnel };
+            let labels = labels.map(|labels| self.share(labels));
+            let owner = Owner { identity, labels, named_ports, tunnel };
             for prefix in &prefixes {
                 self.claims.entry(*prefix).or_default().push((key.clone(), owner.clone()));
             }
@@ -71,6 +75,17 @@ impl PodAddresses {
             (prefix, last.map(|(_, owner)| owner.clone()))
         };
         changed.into_iter().map(now).collect()
+    }
+
+    fn share(&mut self, labels: Labels) -> Arc<Labels> {
+        if let Some(known) = self.labels.get(&labels) {
+            return Arc::clone(known);
+        }
+        // Those that no pod has any more go when there is a new one.
+        self.labels.retain(|known| Arc::strong_count(known) > 1);
+        let labels = Arc::new(labels);
+        self.labels.insert(Arc::clone(&labels));
+        labels
     }
 }
 
@@ -86,6 +101,8 @@ fn ports(key: &ObjectKey, value: &Value) -> NamedPorts {
 /// What an object says of a pod of another node.
 struct RemotePod {
     identity: IdentityId,
+    /// None if it does not say them, or not so that they can be read.
+    labels: Option<Labels>,
     node: IpAddr,
     prefixes: BTreeSet<IpNet>,
 }
@@ -114,7 +131,12 @@ fn read(value: &Value, own: IpAddr, cluster: ClusterId) -> Result<Option<RemoteP
             prefixes.insert(IpNet::from(ip));
         }
     }
-    Ok(Some(RemotePod { identity: id, node, prefixes }))
+    let texts = identity["labels"].as_array();
+    let labels = texts.and_then(|all| {
+        let texts: Option<Vec<&str>> = all.iter().map(Value::as_str).collect();
+        Labels::parse(texts?).ok().filter(|labels| !labels.is_empty())
+    });
+    Ok(Some(RemotePod { identity: id, labels, node, prefixes }))
 }
 
 #[cfg(test)]

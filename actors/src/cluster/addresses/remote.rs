@@ -19,7 +19,7 @@ use super::{
 use crate::{
     cluster::kvstore::Owner,
     model::{IdentityId, Labels, Tunnel},
-    policy::identity::Introduction,
+    policy::identity::{Introduction, Numbered},
 };
 
 #[cfg(test)]
@@ -39,7 +39,9 @@ pub(super) struct RemoteAddresses {
     desired: usize,
     mapped: usize,
     held: RemoteIdentities,
-    labels: BTreeMap<IdentityId, Arc<Labels>>,
+    /// What the cluster says that numbers stand for, and what policies know them to stand for.
+    labels: Numbered,
+    meanings: BTreeMap<IdentityId, Arc<Labels>>,
     names: RemoteNamedPorts,
     ends: Ends,
     /// Prefixes to be looked at; their rows say so, too.
@@ -72,7 +74,8 @@ impl RemoteAddresses {
     pub(super) fn inherited(inherited: InheritedAddresses) -> Self {
         let InheritedAddresses { rows: mapped, identities, named_ports } = inherited;
         let given = mapped.values().map(|&(id, _)| id);
-        let held = RemoteIdentities::inherited(identities.into_keys(), given);
+        let held = RemoteIdentities::inherited(identities.keys().copied(), given);
+        let meanings = identities.into_iter().map(|(id, labels)| (id, Arc::new(labels))).collect();
         let count = mapped.len();
         let mut names = RemoteNamedPorts::inherited(named_ports);
         let mut ends = Ends::default();
@@ -83,7 +86,7 @@ impl RemoteAddresses {
             (prefix, Row { mapped: Some(id), mapped_via, said, ..Row::default() })
         };
         let rows = mapped.into_iter().map(row).collect();
-        Self { rows, mapped: count, held, names, ends, ..Self::default() }
+        Self { rows, mapped: count, held, meanings, names, ends, ..Self::default() }
     }
 
     /// What is said of a prefix now; `ours` if this cluster itself says it.
@@ -144,12 +147,22 @@ impl RemoteAddresses {
 
     /// What the cluster says of an identity now.
     pub(super) fn renew(&mut self, id: IdentityId, labels: Option<Arc<Labels>>) {
-        match labels {
-            Some(labels) => self.labels.insert(id, labels),
-            None => self.labels.remove(&id),
-        };
+        self.labels.remove(id);
+        if let Some(labels) = labels {
+            self.labels.insert(id, labels);
+        }
         let stalled = self.stalled.remove(&id);
         self.look_at(stalled.into_iter().flatten());
+    }
+
+    /// What the cluster says that a number stands for.
+    pub(super) fn labels_of(&self, id: IdentityId) -> Option<&Arc<Labels>> {
+        self.labels.labels(id)
+    }
+
+    /// The number that labels have in the cluster: of several the lowest.
+    pub(super) fn number_of(&self, labels: &Labels) -> Option<IdentityId> {
+        self.labels.all_of(labels).min()
     }
 
     /// Policies can learn of identities from now on.
@@ -201,20 +214,33 @@ impl RemoteAddresses {
         let mut due = std::mem::take(&mut self.due);
         due.retain(|&prefix| {
             let Some(row) = self.rows.get_mut(&prefix) else { return false };
-            if let Some(id) = row.may_have(&self.held, &self.names) {
+            // Policies know it as what an earlier numbering had: nobody is mapped to that.
+            let other = row.desired.is_some_and(|id| {
+                let known = self.meanings.get(&id).zip(self.labels.labels(id));
+                known.is_some_and(|(known, said)| known != said)
+            });
+            if let Some(id) = row.may_have(&self.held, &self.names).filter(|_| !other) {
                 row.begin(id, &mut self.held);
                 self.to_map.push_back((prefix, id, row.desired_via));
             }
             row.due = match row.desired {
                 // It is looked at again once that is over.
                 _ if row.under_way => false,
+                Some(id) if other && row.mapped == Some(id) => {
+                    unmap.push(prefix);
+                    true
+                }
+                Some(id) if other => {
+                    self.stalled.entry(id).or_default().insert(prefix);
+                    false
+                }
                 Some(id) if row.is_mapped(id) => {
                     self.names.settle(&prefix);
                     false
                 }
                 // What its ports are called is on its way to policies.
                 Some(id) if self.held.has(id) && self.ready => true,
-                Some(id) => match self.labels.get(&id) {
+                Some(id) => match self.labels.labels(id) {
                     Some(labels) if self.ready => {
                         adopt.entry(id).or_insert_with(|| Arc::clone(labels));
                         true
@@ -303,7 +329,10 @@ impl RemoteAddresses {
     /// Every policy knows these.
     pub(super) fn learned(&mut self, introduction: Introduction) {
         self.names.learned(introduction.named_ports);
-        introduction.identities.into_keys().for_each(|id| self.held.learned(id));
+        for (id, labels) in introduction.identities {
+            self.held.learned(id);
+            self.meanings.insert(id, labels);
+        }
     }
 
     /// The ipcache is told to give these up.
@@ -359,7 +388,10 @@ impl RemoteAddresses {
     }
 
     pub(super) fn released(&mut self, ids: &[IdentityId]) {
-        ids.iter().for_each(|&id| self.held.released(id));
+        for &id in ids {
+            self.held.released(id);
+            self.meanings.remove(&id);
+        }
     }
 
     /// Addresses that the cluster names, those in force, those that wait, and whether all were

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{InheritedAddresses, others::Others, remote::RemoteAddresses};
 use crate::{
-    cluster::{addresses::pods::PodAddresses, kvstore::Owner},
+    cluster::{addresses::pods::PodAddresses, allocator::Renewed, kvstore::Owner},
     endpoints::endpoint::Announcement,
     model::{ClusterId, EndpointId, IdentityId, SharedPorts},
     ports::ObjectKey,
@@ -22,6 +22,8 @@ pub(super) struct AddressesState {
     pub(super) remote: RemoteAddresses,
     pub(super) others: Others,
     pods: PodAddresses,
+    /// What objects say of addresses whose number does not stand for their labels in the cluster.
+    unmatched: BTreeMap<IpNet, Owner>,
     pub(super) ports: SharedPorts,
     pub(super) claimed: BTreeSet<IdentityId>,
     pub(super) disputed: BTreeSet<IdentityId>,
@@ -40,6 +42,7 @@ impl AddressesState {
             remote: RemoteAddresses::inherited(inherited),
             others: Others::new(meshed),
             pods: PodAddresses::default(),
+            unmatched: BTreeMap::new(),
             ports: SharedPorts::default(),
             claimed: BTreeSet::new(),
             disputed: BTreeSet::new(),
@@ -63,9 +66,51 @@ impl AddressesState {
 
     /// What this cluster says of a prefix now. Where it says nothing, others may.
     pub(super) fn want(&mut self, prefix: IpNet, owner: Option<Owner>) {
+        self.unmatched.remove(&prefix);
+        let owner = owner.and_then(|owner| self.translate(prefix, owner));
         let ours = owner.is_some();
         let desired = owner.or_else(|| self.others.claim(&prefix));
         self.remote.want(prefix, desired, ours);
+    }
+
+    /// Whose an address is by the numbers of this cluster. A node that still numbers in another way
+    /// says numbers that are somebody else's here: the labels beside them count.
+    fn translate(&mut self, prefix: IpNet, owner: Owner) -> Option<Owner> {
+        let Some(labels) = owner.labels.clone().filter(|_| !owner.identity.is_reserved()) else {
+            return Some(owner);
+        };
+        let said = self.remote.labels_of(owner.identity);
+        let (stands, is_free) = (said == Some(&labels), said.is_none());
+        if stands {
+            return Some(owner);
+        }
+        self.unmatched.insert(prefix, owner.clone());
+        match self.remote.number_of(&labels) {
+            Some(identity) => Some(Owner { identity, ..owner }),
+            None => Some(owner).filter(|_| is_free),
+        }
+    }
+
+    /// The cluster says something new of identities.
+    pub(super) fn renew(&mut self, renewed: Vec<Renewed>) {
+        let concerned: Vec<_> = match self.unmatched.is_empty() {
+            true => Vec::new(),
+            false => {
+                let ids: BTreeSet<_> = renewed.iter().map(|(id, _)| *id).collect();
+                let labels: BTreeSet<_> =
+                    renewed.iter().filter_map(|(_, labels)| labels.clone()).collect();
+                let concerns = |owner: &Owner| {
+                    let labels = owner.labels.as_ref().is_some_and(|it| labels.contains(it));
+                    labels || ids.contains(&owner.identity)
+                };
+                let all = self.unmatched.iter().filter(|(_, owner)| concerns(owner));
+                all.map(|(&prefix, owner)| (prefix, owner.clone())).collect()
+            }
+        };
+        renewed.into_iter().for_each(|(id, labels)| self.remote.renew(id, labels));
+        for (prefix, owner) in concerned {
+            self.want(prefix, Some(owner));
+        }
     }
 
     /// Other clusters say something new of these. What this one says of its own counts more.
@@ -82,6 +127,14 @@ impl AddressesState {
         let Self { remote, others, .. } = self;
         let own = (own, remote.is_listed());
         remote.settle(|id| others.have_said(id, own));
+    }
+
+    /// A number means something else to others. Who was told so once may now get another one.
+    pub(super) fn dispute(&mut self, identity: IdentityId) {
+        self.disputed.insert(identity);
+        self.claimed.remove(&identity);
+        let Self { own, reported, .. } = self;
+        reported.retain(|id| own.get(id).is_none_or(|own| own.identity != identity));
     }
 
     /// The value under which this node announces a key.

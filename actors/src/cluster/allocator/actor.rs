@@ -4,8 +4,11 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    AllocatorMsg, Candidate, Claim, ClaimError, Entry, Found, answers::AllocatorAnswer,
-    claim::Disputed, messages::AllocatorView, state::Allocator,
+    AllocatorMsg, Candidate, Claim, ClaimError, Entry, Found,
+    answers::AllocatorAnswer,
+    claim::Disputed,
+    messages::AllocatorView,
+    state::{Allocator, AllocatorState, Attempt},
 };
 use crate::{
     cluster::{
@@ -75,7 +78,8 @@ impl Allocator {
         if state.claimed.contains(&id) {
             return;
         }
-        self.attempts.entry(Arc::clone(&labels)).or_default().wish.held = Some(id);
+        let wish = &mut self.attempts.entry(Arc::clone(&labels)).or_default().wish;
+        (wish.held, wish.confirmed) = (Some(id), state.confirmed.contains(&id));
         self.attempt(cx, &labels);
     }
 
@@ -83,6 +87,7 @@ impl Allocator {
         let state = &mut *self.state;
         let Some(labels) = state.used.remove(&id) else { return };
         state.disputed.remove(&id);
+        state.confirmed.remove(&id);
         let claimed = state.claimed.remove(&id);
         let mut others = state.used.iter().filter(|(_, used)| **used == labels);
         let other = others.next().map(|(&other, _)| other);
@@ -149,8 +154,12 @@ impl Allocator {
                 attempt.replies.retain(|reply| !reply.is_closed());
                 let state = &mut *self.state;
                 state.directory.insert(id, Entry::Labels(Arc::clone(&labels)));
+                if state.used.get(&id).is_some_and(|used| *used != labels) {
+                    return self.reserved(cx, labels, id, attempt);
+                }
                 state.used.insert(id, Arc::clone(&labels));
                 state.claimed.insert(id);
+                state.confirmed.insert(id);
                 state.disputed.remove(&id);
                 // Before who asked: what it publishes next is believed at once.
                 let known = vec![(id, Some(Arc::clone(&labels)))];
@@ -161,12 +170,51 @@ impl Allocator {
                 if !desired {
                     self.unused(cx, id);
                 }
+                self.hold_other(cx, labels);
             }
             Ok(false) => {
                 attempt.wish.taken.insert(id);
                 self.backend.look(cx, &labels, id);
             }
             Err(error) => self.rest(cx, labels, &error),
+        }
+    }
+
+    /// A number is claimed that endpoints of this node have for other labels and are to leave: nothing
+    /// is announced under it before.
+    fn reserved(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        labels: Arc<Labels>,
+        id: IdentityId,
+        attempt: Attempt,
+    ) {
+        self.tell(AllocatorNews::Identities(vec![(id, Some(Arc::clone(&labels)))]));
+        let desired = !attempt.replies.is_empty();
+        attempt.replies.into_iter().for_each(|reply| reply.send(id));
+        if !desired {
+            self.declined(id, &labels);
+        }
+        self.hold_other(cx, labels);
+    }
+
+    /// These labels may have further numbers in use, of which the cluster was not asked yet: an attempt
+    /// is for one.
+    fn hold_other(&mut self, cx: &mut Cx<'_, Self>, labels: Arc<Labels>) {
+        let AllocatorState { used, claimed, disputed, .. } = &*self.state;
+        let open = |id: &IdentityId| !claimed.contains(id) && !disputed.contains(id);
+        let mut others = used.iter().filter(|(id, used)| **used == labels && open(id));
+        if let Some(other) = others.next().map(|(&id, _)| id) {
+            self.hold(cx, other, labels);
+        }
+    }
+
+    /// Nobody uses what was reserved.
+    fn declined(&mut self, id: IdentityId, labels: &Labels) {
+        let state = &*self.state;
+        let claims = |held: &IdentityId| state.used.get(held).is_some_and(|it| **it == *labels);
+        if !state.claimed.iter().any(claims) {
+            self.backend.give_up(labels, id);
         }
     }
 
@@ -225,6 +273,7 @@ impl Allocator {
         attempt.wish.held = None;
         if attempt.replies.is_empty() {
             self.attempts.remove(labels);
+            self.hold_other(cx, Arc::clone(labels));
         } else {
             self.attempt(cx, labels);
         }
@@ -283,6 +332,15 @@ impl Behaviour for Allocator {
             }
             AllocatorMsg::Numbering(Numbering::Used(id, labels)) => self.hold(cx, id, labels),
             AllocatorMsg::Numbering(Numbering::Unused(id)) => self.unused(cx, id),
+            AllocatorMsg::Numbering(Numbering::Movable(id)) => {
+                self.tell(AllocatorNews::Disputed(id));
+            }
+            AllocatorMsg::Numbering(Numbering::Declined(id, labels)) => {
+                match self.state.used.get(&id) == Some(&labels) {
+                    true => self.unused(cx, id),
+                    false => self.declined(id, &labels),
+                }
+            }
             AllocatorMsg::Numbering(Numbering::OnlyUsed(ids)) => {
                 let state = &*self.state;
                 let others: Vec<_> =

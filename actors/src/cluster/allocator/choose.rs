@@ -25,6 +25,22 @@ fn draw(cluster: ClusterId, dice: &mut Dice, is_free: impl Fn(IdentityId) -> boo
     all.find(|id| is_free(*id)).unwrap_or(first)
 }
 
+impl Wish {
+    /// Whether a number is in use only since before the cluster was asked, and the labels have
+    /// another one there: if each node kept its own, there were as many of a set as nodes.
+    fn is_of_before(
+        &self,
+        held: IdentityId,
+        labels: &Labels,
+        directory: &Directory,
+        cluster: ClusterId,
+    ) -> bool {
+        !self.confirmed
+            && !directory.stands(held, labels)
+            && directory.of(labels, cluster).is_some()
+    }
+}
+
 impl Candidate {
     /// The number to try next.
     pub(super) fn choose(
@@ -36,7 +52,9 @@ impl Candidate {
         let cluster = backend.cluster();
         // One of an earlier run, whose cluster had another number, is nobody's.
         if let Some(held) = wish.held
-            && (!cluster.hands_out(held) || backend.is_disputed(held, labels, directory))
+            && (!cluster.hands_out(held)
+                || backend.is_disputed(held, labels, directory)
+                || wish.is_of_before(held, labels, directory, cluster))
         {
             return Err(Disputed(held));
         }

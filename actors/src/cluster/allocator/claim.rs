@@ -10,6 +10,8 @@ use crate::model::{IdentityId, Labels};
 pub(super) struct Wish {
     /// The number that it has on this node, in use: no other will do.
     pub(super) held: Option<IdentityId>,
+    /// The cluster had that one for this node in this life.
+    pub(super) confirmed: bool,
     /// The number that it had before.
     pub(super) before: Option<IdentityId>,
     /// The number under which other nodes use it.

@@ -61,6 +61,8 @@ pub(super) struct AllocatorState {
     pub(super) used: BTreeMap<IdentityId, Arc<Labels>>,
     /// Those of them that the cluster has for it.
     pub(super) claimed: BTreeSet<IdentityId>,
+    /// Those that it ever had for it in this life.
+    pub(super) confirmed: BTreeSet<IdentityId>,
     /// Those that stand for something else there.
     pub(super) disputed: BTreeSet<IdentityId>,
     /// Labels of which a claim is on its way.

@@ -10,7 +10,7 @@ use super::ADDRESSES;
 use crate::{
     cluster::kvstore::KvSettings,
     endpoints::endpoint::Announcement,
-    model::{IdentityId, NamedPorts, SharedPorts, Tunnel},
+    model::{IdentityId, Labels, NamedPorts, SharedPorts, Tunnel},
     policy::rules::protocol,
     ports::Pair,
 };
@@ -19,6 +19,8 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) identity: IdentityId,
+    /// The labels that it has, where that is said beside the number.
+    pub(crate) labels: Option<Arc<Labels>>,
     /// Names of the ports behind the address, if any have one.
     pub(crate) named_ports: Option<Arc<NamedPorts>>,
     /// The node that it is on.
@@ -137,7 +139,7 @@ impl Whose {
             NamedPorts::new()
         });
         let tunnel = self.host_ip.into();
-        Owner { identity: self.id, named_ports: shared.share(named_ports), tunnel }
+        Owner { identity: self.id, labels: None, named_ports: shared.share(named_ports), tunnel }
     }
 }
 

@@ -1,4 +1,5 @@
 //! Tests of what nodes share, by where they share it.
 
+mod numbering;
 pub(crate) mod objects;
 pub(crate) mod store;

@@ -41,11 +41,23 @@ impl Endpoint {
         let edition = self.edition;
         self.naming.identification =
             Some(Identification { trigger, progress: Progress::Asked, edition });
-        if self.state == EndpointState::Ready {
+        if self.state == EndpointState::Ready && self.is_relabelled() {
             self.become_state(cx, EndpointState::WaitingForIdentity, &reason);
             self.publish(cx);
         }
         self.ask_identity(cx);
+    }
+
+    /// Whether its labels are others than those of its identity: what it enforces is not its own
+    /// policy. With the same labels it only gets another number.
+    pub(super) fn is_relabelled(&self) -> bool {
+        *self.record.identity_labels != self.identity_labels()
+    }
+
+    /// The labels that it is to have an identity of.
+    fn identity_labels(&self) -> Labels {
+        let labels = self.split_labels().0;
+        if labels.is_empty() { Labels::reserved("init") } else { labels }
     }
 
     fn ask_identity(&mut self, cx: &mut Cx<'_, Self>) {

@@ -1,7 +1,7 @@
 //! The actor that resolves labels and prefixes to identities and counts who uses each of them.
 //! A new number is stored before it is told. In a cluster with an allocator, that one chooses it.
 
-use std::{collections::BTreeSet, rc::Rc, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
 
 use serde::Serialize;
 
@@ -51,6 +51,8 @@ pub struct IdentitiesView {
     pub waiting: usize,
     /// Whether a write is under way.
     pub writing: bool,
+    /// Numbers that endpoints are to leave for another one, which others of this node have yet.
+    pub moving: BTreeMap<IdentityId, IdentityId>,
     /// Why the last write failed.
     pub last_error: Option<String>,
 }
@@ -93,7 +95,7 @@ impl Identities {
                 let draft = self.under_way.as_ref().map(|round| &round.draft);
                 let settled = match allocator {
                     Some(_) => allocations.settled_in_cluster(&labels, before, draft),
-                    None => allocations.settled(&labels, before, draft),
+                    None => allocations.settled_here(&labels, before, draft),
                 };
                 match (settled, allocator) {
                     // Nobody would give back what nobody hears of.
@@ -135,25 +137,40 @@ impl Identities {
     /// With the last reference goes what endpoints enforce for the identity.
     fn forget(&mut self, id: IdentityId) {
         let allocations = &mut *self.allocations;
+        let waiting = allocations.moves.freed(id);
         let known = allocations.disputed.remove(&id) || allocations.tables.labels(id).is_some();
         if let (true, Some(listener)) = (known, self.listener.as_ref())
             && let Err(refused) = listener.say(id)
         {
             tracing::warn!(identity = %id, %refused, "rows of an unused identity stay");
         }
+        // After that: whoever gets the number finds nothing of it in force.
+        waiting.into_iter().for_each(|from| self.tell_allocator(Numbering::Movable(from)));
     }
 
     /// The cluster gave a number, or did not.
     fn allocated(
         &mut self,
-        labels: Arc<Labels>,
+        (labels, before): (Arc<Labels>, Option<IdentityId>),
         reply: Reply<Result<Identity, IdentityError>>,
         answer: Result<IdentityId, AskError>,
     ) {
-        match answer {
-            Ok(id) if reply.is_closed() => self.tell_allocator(Numbering::Unused(id)),
-            Ok(id) => self.waiting.push(Question::Numbered { labels, id, reply }),
-            Err(error) => reply.send(Err(IdentityError::NotAllocated(error.to_string()))),
+        let error = match answer {
+            Ok(id) if reply.is_closed() => {
+                return self.tell_allocator(Numbering::Declined(id, labels));
+            }
+            Ok(id) => return self.waiting.push(Question::Numbered { labels, id, before, reply }),
+            Err(error) => error,
+        };
+        let allocations = &mut *self.allocations;
+        match allocations.current(&labels, before).filter(|_| !reply.is_closed()) {
+            // What it has serves on, and is left later.
+            Some(current) => {
+                let identity = allocations.take(current, &labels);
+                reply.send(Ok(identity));
+                self.tell_allocator(Numbering::Movable(current));
+            }
+            None => reply.send(Err(IdentityError::NotAllocated(error.to_string()))),
         }
     }
 
@@ -203,13 +220,20 @@ impl Identities {
         let answers = round.finish(&mut self.allocations);
         answers.into_iter().for_each(|answer| answer());
         self.return_unused(given);
+        // What went while the round was written can be had at once.
+        let allocations = &mut *self.allocations;
+        let free = allocations.moves.over(|id| allocations.uses.of(id) > 0);
+        free.into_iter().for_each(|from| self.tell_allocator(Numbering::Movable(from)));
     }
 
-    /// Numbers that the cluster gave and that nobody got.
-    fn return_unused(&self, mut given: BTreeSet<IdentityId>) {
+    /// Numbers that the cluster gave for labels and that nobody got.
+    fn return_unused(&self, given: BTreeMap<IdentityId, Arc<Labels>>) {
         let allocations = &*self.allocations;
-        given.retain(|&id| allocations.uses.local(id) == 0);
-        given.into_iter().for_each(|id| self.tell_allocator(Numbering::Unused(id)));
+        for (id, labels) in given {
+            if allocations.uses.local(id) == 0 || !allocations.tables.cluster.stands(id, &labels) {
+                self.tell_allocator(Numbering::Declined(id, labels));
+            }
+        }
     }
 
     fn stored(&mut self, result: Result<Result<(), DiskError>, AskError>) {
@@ -291,8 +315,8 @@ impl Behaviour for Identities {
 
     fn answered(&mut self, answer: IdentityAnswer, cx: &mut Cx<'_, Self>) {
         match answer {
-            IdentityAnswer::Allocated { labels, reply, answer } => {
-                self.allocated(labels, reply, answer);
+            IdentityAnswer::Allocated { labels, before, reply, answer } => {
+                self.allocated((labels, before), reply, answer);
             }
             IdentityAnswer::Stored(result) => self.stored(result),
         }
@@ -308,6 +332,7 @@ impl Behaviour for Identities {
             generation: allocations.generation,
             waiting: self.waiting.len(),
             writing: self.under_way.is_some(),
+            moving: allocations.moves.all().clone(),
             last_error: self.last_error.clone(),
         }
     }
@@ -326,7 +351,7 @@ fn allocate(
         ALLOCATE_PATIENCE,
         format!("the number of {labels} in the cluster"),
         |reply| Numbering::Allocate { labels: desired, before, reply },
-        move |answer| IdentityAnswer::Allocated { labels, reply, answer },
+        move |answer| IdentityAnswer::Allocated { labels, before, reply, answer },
     );
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use ipnet::IpNet;
 
-use super::{Identity, cidr, numbered::Numbered, tables::Tables, uses::Uses};
+use super::{Identity, cidr, moves::Moves, numbered::Numbered, tables::Tables, uses::Uses};
 use crate::{
     model::{ClusterId, Families, IdentityId, Labels, NamedPorts},
     mutants::{Mutant, mutated},
@@ -22,6 +22,8 @@ pub(super) struct IdentityAllocations {
     pub(super) uses: Uses,
     /// Numbers in use that stand for other labels in the cluster: nobody else is given them.
     pub(super) disputed: BTreeSet<IdentityId>,
+    /// Those of them whose labels wait for their number in the cluster.
+    pub(super) moves: Moves,
     /// Which writing of the table is on disk.
     pub(super) generation: u32,
     /// What became of the table since this agent wrote it; none before it did.
@@ -53,8 +55,8 @@ impl IdentityAllocations {
         let rest = tables.iter().map(|(id, _)| id);
         let uses = Uses::all_unused(retired.chain(rest));
         let fixed = Numbered::fixed(cluster);
-        let (disputed, prefixes) = (BTreeSet::new(), BTreeSet::new());
-        Self { fixed, tables, uses, disputed, generation, changes: None, prefixes }
+        let (disputed, moves, prefixes) = Default::default();
+        Self { fixed, tables, uses, disputed, moves, generation, changes: None, prefixes }
     }
 
     /// A number of a set of labels that can be given without writing: it is stored, and `draft`,
@@ -76,6 +78,19 @@ impl IdentityAllocations {
         (stays && !moves).then_some(id)
     }
 
+    /// The same where numbers are given here: of several numbers that a cluster gave these labels they
+    /// have one, that of the endpoint that asked first.
+    pub(super) fn settled_here(
+        &self,
+        labels: &Labels,
+        before: Option<IdentityId>,
+        draft: Option<&Tables>,
+    ) -> Option<IdentityId> {
+        let is_used = |&id: &IdentityId| self.uses.local(id) > 0;
+        let used = self.tables.cluster.all_of(labels).find(is_used);
+        self.settled(labels, used.or(before), draft)
+    }
+
     /// The same where the cluster hands numbers out: one that nobody uses may be somebody else's
     /// there by now, unless it is what an endpoint had before.
     pub(super) fn settled_in_cluster(
@@ -88,6 +103,17 @@ impl IdentityAllocations {
         let id = self.settled(labels, before, draft)?;
         let ours = self.uses.of(id) > 0 || before == Some(id);
         (ours && !self.disputed.contains(&id)).then_some(id)
+    }
+
+    /// The number that a set of labels has on this node, whatever the cluster says of it.
+    pub(super) fn current(
+        &self,
+        labels: &Labels,
+        before: Option<IdentityId>,
+    ) -> Option<IdentityId> {
+        let in_use = |id: &IdentityId| self.uses.of(*id) > 0;
+        let mut all = self.tables.cluster.all_of(labels).filter(in_use);
+        before.filter(|&id| in_use(&id) && self.tables.cluster.stands(id, labels)).or(all.next())
     }
 
     /// Takes a reference; the identity as it is then.

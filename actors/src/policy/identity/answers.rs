@@ -15,6 +15,8 @@ pub enum IdentityAnswer {
     Allocated {
         /// The labels.
         labels: Arc<Labels>,
+        /// The number that they had before.
+        before: Option<IdentityId>,
         /// Who wants to know.
         reply: Reply<Result<Identity, IdentityError>>,
         /// The number.

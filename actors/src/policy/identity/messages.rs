@@ -40,12 +40,6 @@ pub enum IdentityError {
     /// The cluster did not give these labels a number.
     #[error("identity could not be allocated in the cluster: {0}")]
     NotAllocated(String),
-    /// Its number in the cluster stands for something else here.
-    #[error(
-        "identity {0} of these labels in the cluster cannot be used yet: on this node that number \
-         is taken by endpoints of before; they wait for those to go"
-    )]
-    Taken(IdentityId),
 }
 
 /// What the owner of identities can be told.

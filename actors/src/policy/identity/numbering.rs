@@ -22,6 +22,10 @@ pub enum Numbering {
     Used(IdentityId, Arc<Labels>),
     /// It does not any more.
     Unused(IdentityId),
+    /// It does not use a number that it was given for these labels. It may use it for others.
+    Declined(IdentityId, Arc<Labels>),
+    /// Endpoints of this number, which is disputed, can have the one that they are to get.
+    Movable(IdentityId),
     /// It uses these and no others; an answer to what it asked for before would meet nobody.
     OnlyUsed(BTreeSet<IdentityId>),
 }
@@ -33,6 +37,8 @@ impl Numbering {
             Self::Allocate { .. } => "Allocate",
             Self::Used(..) => "Used",
             Self::Unused(_) => "Unused",
+            Self::Declined(..) => "Declined",
+            Self::Movable(_) => "Movable",
             Self::OnlyUsed(_) => "OnlyUsed",
         }
     }

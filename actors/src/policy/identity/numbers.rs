@@ -120,27 +120,40 @@ impl Numbers {
         Ok(id)
     }
 
-    /// Gives a set exactly that number, beside others of its numbers that are in use and not about to
-    /// be left; false if the number is in use for another set.
+    /// Gives a set exactly that number, beside others of its numbers that are in use; false if the
+    /// number is in use for another set.
     pub(super) fn bind_exactly(
         &mut self,
         labels: &Arc<Labels>,
         id: IdentityId,
         in_use: impl Fn(IdentityId) -> bool,
-        is_left: impl Fn(IdentityId) -> bool,
     ) -> bool {
         let stands = self.stands(id, labels);
         if !stands && (in_use(id) || !self.is_one(id)) {
             return false;
         }
         let others = self.all_of(labels).filter(|&it| it != id);
-        let over: Vec<_> = others.filter(|&it| !in_use(it) || is_left(it)).collect();
+        let over: Vec<_> = others.filter(|&it| !in_use(it)).collect();
         over.into_iter().for_each(|it| self.unbind(it));
         if !stands {
             self.unbind(id);
             self.bind(id, Arc::clone(labels));
         }
         true
+    }
+
+    /// Gives a set one more number, which nobody has.
+    pub(super) fn bind_another(
+        &mut self,
+        labels: &Arc<Labels>,
+        in_use: InUse<'_>,
+    ) -> Result<IdentityId, IdentityError> {
+        let id = match self.fresh() {
+            Some(id) => id,
+            None => self.evict(in_use)?,
+        };
+        self.bind(id, Arc::clone(labels));
+        Ok(id)
     }
 
     /// Forgets the longest unused numbers until at most `kept_max` are remembered.
@@ -260,8 +273,8 @@ mod tests {
     #[test]
     fn numbers_of_others_are_kept_and_never_given_to_new_sets() {
         let (mut numbers, mut uses) = full();
-        assert!(numbers.bind_exactly(&Arc::new(app("far")), IdentityId(7), |_| false, |_| false));
-        assert!(!numbers.bind_exactly(&Arc::new(app("no")), IdentityId(9), |_| false, |_| false));
+        assert!(numbers.bind_exactly(&Arc::new(app("far")), IdentityId(7), |_| false));
+        assert!(!numbers.bind_exactly(&Arc::new(app("no")), IdentityId(9), |_| false));
         uses.take(IdentityId(7));
         uses.give_back(IdentityId(7));
         let all = [4, 2, 1];
@@ -284,15 +297,17 @@ mod tests {
         let (mut numbers, _) = full();
         let set = Arc::new(app("3"));
         let in_use = |id: IdentityId| id.0 == 3;
-        assert!(!numbers.bind_exactly(&Arc::new(app("4")), IdentityId(3), in_use, |_| false));
-        assert!(numbers.bind_exactly(&set, IdentityId(2), in_use, |_| false));
+        assert!(!numbers.bind_exactly(&Arc::new(app("4")), IdentityId(3), in_use));
+        assert!(numbers.bind_exactly(&set, IdentityId(2), in_use));
         assert_eq!(numbers.all_of(&set).collect::<Vec<_>>(), [3, 2].map(IdentityId));
         assert_eq!(numbers.of(&app("2")), None);
         numbers.unbind(IdentityId(3));
         assert_eq!(numbers.all_of(&set).collect::<Vec<_>>(), [IdentityId(2)]);
         assert!(numbers.is_free(IdentityId(3)));
-        // One that is about to be left, or that nobody uses, goes.
-        assert!(numbers.bind_exactly(&set, IdentityId(3), |id| id.0 == 2, |id| id.0 == 2));
+        // One that is in use stays beside the new one; one that nobody uses goes.
+        assert!(numbers.bind_exactly(&set, IdentityId(3), |id| id.0 == 2));
+        assert_eq!(numbers.all_of(&set).collect::<Vec<_>>(), [2, 3].map(IdentityId));
+        assert!(numbers.bind_exactly(&set, IdentityId(3), |id| id.0 == 3));
         assert_eq!(numbers.all_of(&set).collect::<Vec<_>>(), [IdentityId(3)]);
         numbers.unbind(IdentityId(3));
         assert_eq!(numbers.of(&set), None);

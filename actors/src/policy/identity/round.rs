@@ -11,6 +11,7 @@ use ipnet::IpNet;
 use super::{
     Identity, IdentityError,
     allocations::{Changes, IdentityAllocations},
+    moves::Moves,
     numbers::row,
     tables::Tables,
     uses::InUse,
@@ -41,6 +42,7 @@ pub(super) enum Question {
     Numbered {
         labels: Arc<Labels>,
         id: IdentityId,
+        before: Option<IdentityId>,
         reply: LabelsReply,
     },
     Prefixes {
@@ -56,6 +58,11 @@ pub(super) enum Question {
 /// Questions that are answered together, once the table with their numbers is on disk.
 pub(super) struct Round {
     pub(super) draft: Tables,
+    /// Who waits for whose number, and what of it is new.
+    moves: Moves,
+    waits: Vec<(IdentityId, IdentityId)>,
+    /// Numbers that labels could be given.
+    arrived: BTreeSet<IdentityId>,
     generation: u32,
     changes: Option<Changes>,
     labels: Vec<(IdentityId, Arc<Labels>, LabelsReply)>,
@@ -63,7 +70,7 @@ pub(super) struct Round {
     adopted: Vec<(BTreeSet<IdentityId>, AdoptReply)>,
     named_ports: BTreeMap<IdentityId, Arc<NamedPorts>>,
     /// Numbers that the cluster gave.
-    pub(super) given: BTreeSet<IdentityId>,
+    pub(super) given: BTreeMap<IdentityId, Arc<Labels>>,
 }
 
 impl Round {
@@ -71,13 +78,16 @@ impl Round {
     pub(super) fn begin(allocations: &IdentityAllocations, questions: Vec<Question>) -> Self {
         let mut round = Self {
             draft: allocations.tables.clone(),
+            moves: allocations.moves.clone(),
+            waits: Vec::new(),
+            arrived: BTreeSet::new(),
             generation: allocations.generation,
             changes: allocations.changes.clone(),
             labels: Vec::new(),
             prefixes: Vec::new(),
             adopted: Vec::new(),
             named_ports: BTreeMap::new(),
-            given: BTreeSet::new(),
+            given: BTreeMap::new(),
         };
         let mut spared = BTreeSet::new();
         // Those that are adopted last: what the others change concerns the whole table.
@@ -122,7 +132,7 @@ impl Round {
         allocations: &IdentityAllocations,
         spared: &mut BTreeSet<IdentityId>,
     ) {
-        let IdentityAllocations { uses, disputed, .. } = allocations;
+        let uses = &allocations.uses;
         let in_use = InUse { uses, spared };
         match question {
             // Nobody waits for the answer: no number is spent on it.
@@ -136,19 +146,20 @@ impl Round {
                     Err(error) => reply.send(Err(error)),
                 }
             }
-            Question::Numbered { labels, id, reply } => {
-                self.given.insert(id);
-                if self.draft.assign_exactly(&labels, id, in_use, disputed) {
-                    spared.insert(id);
-                    self.labels.push((id, labels, reply));
-                } else {
-                    reply.send(Err(IdentityError::Taken(id)));
+            Question::Numbered { labels, id, before, reply } => {
+                self.given.insert(id, Arc::clone(&labels));
+                match self.number(&labels, id, before, in_use) {
+                    Ok(id) => {
+                        spared.insert(id);
+                        self.labels.push((id, labels, reply));
+                    }
+                    Err(error) => reply.send(Err(error)),
                 }
             }
             Question::Adopt { mut desired, reply } => {
                 let mut had = BTreeSet::new();
                 for (&id, labels) in &desired.identities {
-                    if self.draft.assign_exactly(labels, id, InUse { uses, spared }, disputed) {
+                    if self.draft.assign_exactly(labels, id, InUse { uses, spared }) {
                         spared.insert(id);
                         had.insert(id);
                     }
@@ -172,6 +183,38 @@ impl Round {
                 }
             }
         }
+    }
+
+    /// The number that labels have in the cluster. While others of this node have it, who also are to
+    /// leave it, they keep what they have; in a ring of such waits one set of labels goes aside.
+    fn number(
+        &mut self,
+        labels: &Arc<Labels>,
+        id: IdentityId,
+        before: Option<IdentityId>,
+        in_use: InUse<'_>,
+    ) -> Result<IdentityId, IdentityError> {
+        if self.draft.assign_exactly(labels, id, in_use) {
+            self.arrived.insert(id);
+            return Ok(id);
+        }
+        let has = |&id: &IdentityId| in_use.has(id) && self.draft.cluster.stands(id, labels);
+        let current = before.into_iter().chain(self.draft.cluster.all_of(labels));
+        let current: Vec<_> = current.filter(has).collect();
+        for from in current {
+            self.await_move(from, id);
+            if !self.moves.is_in_ring(from) {
+                return Ok(from);
+            }
+        }
+        let aside = self.draft.cluster.bind_another(labels, in_use)?;
+        self.await_move(aside, id);
+        Ok(aside)
+    }
+
+    fn await_move(&mut self, from: IdentityId, to: IdentityId) {
+        self.moves.wait(from, to);
+        self.waits.push((from, to));
     }
 
     /// How many numbers are waited for, in words.
@@ -221,6 +264,10 @@ impl Round {
                 had.iter().for_each(|&id| allocations.uses.adopt(id));
                 answers.push(Box::new(move || reply.send(Ok(had))));
             }
+        }
+        self.arrived.into_iter().for_each(|id| allocations.moves.arrived(id));
+        for (from, to) in self.waits {
+            allocations.moves.wait(from, to);
         }
         for (numbers, reply) in self.prefixes {
             allocations.use_prefixes(&numbers);

@@ -88,16 +88,13 @@ impl Tables {
     }
 
     /// Gives a set of labels a number that it has in the cluster; false if that is in use for others.
-    /// Endpoints of `disputed` numbers are about to leave.
     pub(super) fn assign_exactly(
         &mut self,
         labels: &Arc<Labels>,
         id: IdentityId,
         in_use: InUse<'_>,
-        disputed: &BTreeSet<IdentityId>,
     ) -> bool {
-        let is_left = |other| disputed.contains(&other);
-        self.cluster.bind_exactly(labels, id, |other| in_use.has(other), is_left)
+        self.cluster.bind_exactly(labels, id, |other| in_use.has(other))
     }
 
     /// Names of ports that other nodes' pods of an identity have, if any.

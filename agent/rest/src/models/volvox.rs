@@ -133,6 +133,8 @@ pub struct Why {
     /// What keeps policies from being, for it, what their authors wrote: refused ones that may mean
     /// it, and parts that are not supported.
     pub policies: Vec<String>,
+    /// That its identity is of an earlier numbering, and until when.
+    pub numbering: Option<String>,
     /// What it waits for, and what those wait for, nearest first.
     pub chain: Vec<WaitEntry>,
     /// Where it waits for a permit to build: who has one, longest first.

@@ -29,7 +29,7 @@ use super::{
     endpoint::{not_changed, view},
     query::{first, query},
 };
-use crate::api::{Api, extract::Segment, verify::verify_devices};
+use crate::api::{Api, extract::Segment, sharing::Sharing, verify::verify_devices};
 
 /// Every actor.
 pub(crate) async fn actors(State(api): State<Api>) -> Answer {
@@ -85,6 +85,8 @@ pub(crate) async fn why(State(api): State<Api>, Segment(id): Segment) -> Answer 
     let (what, subject) = (format!("GET /volvox/endpoint/{}/why", view.id), view.subject());
     let remarks = |reply| PolicyMsg::Remarks { subject, reply };
     let policies = api.gateway.ask(what, |node| &node.policy, remarks).await?;
+    let sharing = Sharing::gather(&api, "GET /volvox/endpoint/why").await?;
+    let numbering = sharing.and_then(|sharing| sharing.numbering(view.identity));
     let look = move |node_supervisor: &NodeSupervisor| {
         let (names, now) = (names(node_supervisor), node_supervisor.host.now());
         let entry = |wait: &Wait| WaitEntry::new(wait, &names, now);
@@ -99,6 +101,7 @@ pub(crate) async fn why(State(api): State<Api>, Segment(id): Segment) -> Answer 
             last_error: view.last_error.as_ref().map(ToString::to_string),
             not_served: view.lost.as_ref().map(|lost| lost.why.to_string()),
             policies,
+            numbering,
             chain: chain.iter().map(entry).collect(),
             cycle: cycle.iter().flat_map(|cycle| &cycle.0).map(entry).collect(),
             ..Why::default()

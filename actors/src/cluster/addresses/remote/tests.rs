@@ -10,7 +10,7 @@ fn at(remote: &mut RemoteAddresses, ip: &str, ports: &[u16]) -> IpNet {
     let ports: NamedPorts =
         ports.iter().map(|&port| ("http".to_owned(), [(6, port)].into())).collect();
     let named_ports = (!ports.is_empty()).then(|| Arc::new(ports));
-    let owner = Owner { identity: WEB, named_ports, tunnel: Tunnel::NONE };
+    let owner = Owner { identity: WEB, labels: None, named_ports, tunnel: Tunnel::NONE };
     remote.want(prefix, Some(owner), true);
     prefix
 }
@@ -67,7 +67,7 @@ fn an_address_that_moves_to_another_node_is_mapped_anew() {
         ..InheritedAddresses::default()
     });
     let mut at = |tunnel| {
-        let owner = Owner { identity: WEB, named_ports: None, tunnel };
+        let owner = Owner { identity: WEB, labels: None, named_ports: None, tunnel };
         remote.want(prefix, Some(owner), true);
         let is_over = remote.next().is_none();
         let Some(rows) = remote.next_rows() else { return (is_over, None) };
@@ -94,7 +94,7 @@ fn what_is_said_while_the_ipcache_is_told_is_told_once_it_has_answered() {
     assert_eq!(remote.next(), None);
     let first = remote.next_rows().unwrap();
     assert_eq!(first, prefixes.map(|prefix| (prefix, WEB, here)));
-    let owner = Owner { identity: DB, named_ports: None, tunnel: Tunnel::NONE };
+    let owner = Owner { identity: DB, labels: None, named_ports: None, tunnel: Tunnel::NONE };
     remote.want(prefixes[0], Some(owner), true);
     remote.want(prefixes[1], None, false);
     assert_eq!(remote.next(), None, "both are under way");
@@ -185,7 +185,11 @@ fn of_what_is_said_together_the_last_is_told() {
     assert_eq!((remote.next().is_some(), remote.next_rows()), (false, None));
     at(&mut remote, "10.9.0.1", &[]);
     let tunnel = Tunnel::to("192.0.2.1".parse().unwrap());
-    remote.want(prefix, Some(Owner { identity: WEB, named_ports: None, tunnel }), true);
+    remote.want(
+        prefix,
+        Some(Owner { identity: WEB, labels: None, named_ports: None, tunnel }),
+        true,
+    );
     assert_eq!(remote.next(), None);
     let rows = remote.next_rows().unwrap();
     assert_eq!((rows.len(), remote.tunnel(rows[0].2)), (1, tunnel));

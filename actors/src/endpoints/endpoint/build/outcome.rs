@@ -153,7 +153,7 @@ impl Endpoint {
 
     /// Shows that its labels are to have another identity, if so.
     fn await_identity(&mut self, cx: &mut Cx<'_, Self>) {
-        if self.naming.identification.is_some() {
+        if self.naming.identification.is_some() && self.is_relabelled() {
             self.become_state(cx, EndpointState::WaitingForIdentity, "its labels changed");
             self.publish(cx);
         }
