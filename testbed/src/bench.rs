@@ -3,16 +3,19 @@
 //! *Ready* is the agent's own state, seen through its API. *Realised* is visible to a packet.
 
 mod cluster;
+mod cni;
 mod connect;
 mod create;
 mod dashboard;
 mod drift;
 mod figure;
 mod image;
+mod kubernetes;
 mod lb;
 mod losses;
 mod memory;
 mod nat;
+mod operator;
 mod packet;
 mod regenerate;
 mod restart;
@@ -55,6 +58,12 @@ pub enum Verb {
     Drift,
     /// A cluster of many nodes: what others announce in etcd.
     Cluster,
+    /// A pod's network made by the CNI plugin, beside another plugin.
+    Cni,
+    /// A cluster of Kubernetes itself: installing, rolling all agents, and requests when nothing happens.
+    Kubernetes,
+    /// The operator of a large cluster: its memory.
+    Operator,
     /// The agent's image: its size.
     Image,
     /// Memory of an agent in its first run, with few endpoints.
@@ -120,6 +129,9 @@ pub fn run(verb: Verb, options: &Options) -> Result<()> {
         Verb::Lb => lb::run(options),
         Verb::Drift => drift::run(options),
         Verb::Cluster => cluster::run(options),
+        Verb::Cni => cni::run(options),
+        Verb::Kubernetes => kubernetes::run(options),
+        Verb::Operator => operator::run(options),
         Verb::Image => image::run(),
         Verb::Memory => memory::run(),
     }?;

@@ -12,6 +12,7 @@ use std::{process::Command, time::Instant};
 use anyhow::{Result, ensure};
 
 use crate::lab::Kubernetes;
+pub use roll::Losses;
 pub use scene::Scene;
 
 /// Something that happens to a cluster. It leaves the cluster as it was.

@@ -101,9 +101,14 @@ impl Figure {
 
     /// The 99th percentile by nearest rank: the value that 99 of 100 are at most.
     pub fn high(&self) -> f64 {
+        self.rank(99)
+    }
+
+    /// The value that so many of 100 are at most.
+    pub fn rank(&self, percent: usize) -> f64 {
         let mut sorted = self.values.clone();
         sorted.sort_by(f64::total_cmp);
-        let rank = (sorted.len() * 99).div_ceil(100);
+        let rank = (sorted.len() * percent).div_ceil(100);
         rank.checked_sub(1).map_or(0.0, |index| sorted[index])
     }
 

@@ -7,7 +7,6 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
 
 use super::scene::{Scene, service};
 use crate::{
@@ -28,10 +27,7 @@ pub(super) fn run(scene: &mut Scene) -> Result<()> {
         scene.cluster.machines.iter().all(|it| on(&it.name) > 0),
         "a machine has none: {pods:?}"
     );
-    let service: Value =
-        serde_json::from_str(&scene.kubectl(&["get", "service", "web", "-o", "json"])?)?;
-    let frontend: Ipv4Addr =
-        service["spec"]["clusterIP"].as_str().context("no address")?.parse()?;
+    let frontend = scene.frontend("web")?;
 
     for from in &pods {
         for to in &pods {

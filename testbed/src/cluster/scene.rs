@@ -48,19 +48,38 @@ pub struct Placed {
 impl Scene {
     /// Installs Volvox by its command, and waits as it does.
     pub fn install(cluster: Kubernetes) -> Result<Self> {
-        cluster.volvox(&["install", "--wait", "300s"]).with_context(|| cluster.logs())?;
-        Ok(Self { cluster })
+        Self { cluster }.installed()
     }
 
-    /// Lets something happen in a namespace of its own, which is gone afterwards.
-    pub fn try_out(&mut self, scenario: &Scenario) -> Result<()> {
+    /// A cluster that has no network for pods yet, with the namespace of scenarios.
+    pub fn bare(cluster: Kubernetes) -> Result<Self> {
+        let scene = Self { cluster };
+        scene.make_namespace()?;
+        Ok(scene)
+    }
+
+    /// Installs Volvox in it.
+    pub fn installed(self) -> Result<Self> {
+        let Self { cluster } = &self;
+        cluster.volvox(&["install", "--wait", "300s"]).with_context(|| cluster.logs())?;
+        // Kubelets look every few seconds whether there is a network.
+        cluster.kubectl("wait nodes --all --for=condition=Ready --timeout=120s")?;
+        Ok(self)
+    }
+
+    fn make_namespace(&self) -> Result<()> {
         let namespace = json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE },
         });
         self.cluster.apply(&[namespace])?;
         wait_for("the namespace has its account", || {
             Ok(self.kubectl(&["get", "serviceaccount", "default"]).is_ok())
-        })?;
+        })
+    }
+
+    /// Lets something happen in a namespace of its own, which is gone afterwards.
+    pub fn try_out(&mut self, scenario: &Scenario) -> Result<()> {
+        self.make_namespace()?;
         let happened = (scenario.run)(self);
         if happened.is_err() {
             volvox_system::complain!("{}", self.sight());
@@ -77,9 +96,29 @@ impl Scene {
 
     /// Makes a Deployment that serves HTTP on that many pods, and waits for them.
     pub fn serve(&self, name: &str, replicas: usize) -> Result<Vec<Placed>> {
-        self.cluster.apply(&[deployment(name, replicas)])?;
+        self.wish(name, replicas)?;
         self.rolled(name)?;
         self.pods(name)
+    }
+
+    /// Makes such a Deployment, and waits for nothing.
+    pub fn wish(&self, name: &str, replicas: usize) -> Result<()> {
+        self.cluster.apply(&[deployment(name, replicas)])
+    }
+
+    /// Whether there are pods of that app on two machines, and one of them answers the other.
+    pub fn answers_across(&mut self, app: &str) -> Result<bool> {
+        // Who has no address yet does not answer.
+        let Ok(pods) = self.pods(app) else { return Ok(false) };
+        let [one, other] = &pods[..] else { return Ok(false) };
+        Ok(one.machine != other.machine && self.reaches(one, other).is_ok())
+    }
+
+    /// The cluster's address of a Service.
+    pub fn frontend(&self, name: &str) -> Result<Ipv4Addr> {
+        let path = format!("/api/v1/namespaces/{NAMESPACE}/services/{name}");
+        let service = self.cluster.server.client().get(&path)?;
+        Ok(service["spec"]["clusterIP"].as_str().context("no address")?.parse()?)
     }
 
     /// Waits until a Deployment is as it shall be.

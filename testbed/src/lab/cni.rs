@@ -3,6 +3,7 @@
 use std::{
     io::Write,
     net::IpAddr,
+    path::Path,
     process::{Command, Stdio},
 };
 
@@ -42,23 +43,39 @@ pub fn add_killed(node: &Node, pod: &Pod, name: &str, when: u32) -> Result<bool>
     Ok(call(node, "ADD", pod, &strace).is_ok())
 }
 
+/// Calls another plugin, with a configuration of its own; its helpers are beside it.
+pub fn call_other(plugin: &Path, config: &Value, command: &str, pod: &Pod) -> Result<()> {
+    finished(Command::new(plugin), plugin, config, command, pod).map(drop)
+}
+
 /// `before` are a program and its arguments that start the plugin; the last is the plugin.
 fn call(node: &Node, command: &str, pod: &Pod, before: &[String]) -> Result<Vec<u8>> {
-    let mut started = match before {
-        [] => Command::new(&node.binaries().cni),
+    let plugin = &node.binaries().cni;
+    let started = match before {
+        [] => Command::new(plugin),
         arguments => {
             let mut started = Command::new(strace::PROGRAM);
             started.args(arguments);
             started
         }
     };
+    finished(started, plugin, &config(node), command, pod)
+}
+
+fn finished(
+    mut started: Command,
+    plugin: &Path,
+    config: &Value,
+    command: &str,
+    pod: &Pod,
+) -> Result<Vec<u8>> {
     let mut child = started
         .env_clear()
         .env("CNI_COMMAND", command)
         .env("CNI_CONTAINERID", &pod.container_id)
         .env("CNI_NETNS", pod.netns.path())
         .env("CNI_IFNAME", INTERFACE)
-        .env("CNI_PATH", node.binaries().cni.parent().unwrap_or("/".as_ref()))
+        .env("CNI_PATH", plugin.parent().unwrap_or("/".as_ref()))
         .env("CNI_ARGS", arguments(pod))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -66,7 +83,7 @@ fn call(node: &Node, command: &str, pod: &Pod, before: &[String]) -> Result<Vec<
         .spawn()
         .context("cannot start the CNI plugin")?;
     let mut stdin = child.stdin.take().expect("piped above");
-    stdin.write_all(config(node).to_string().as_bytes())?;
+    stdin.write_all(config.to_string().as_bytes())?;
     drop(stdin);
     let output = child.wait_with_output()?;
     if !output.status.success() {

@@ -14,6 +14,9 @@ use sha2::{Digest, Sha256};
 /// The image's name, whole, as a runtime knows it.
 pub const NAME: &str = "docker.io/library/volvox-busybox:1";
 
+/// And as people write it.
+const USUAL_NAME: &str = "docker.io/library/busybox:1.36";
+
 /// Where Debian and Ubuntu put it.
 const BUSYBOX: [&str; 2] = ["/bin/busybox", "/usr/bin/busybox"];
 
@@ -48,8 +51,7 @@ pub fn archive(directory: &Path) -> Result<PathBuf> {
         "rootfs": { "type": "layers", "diff_ids": [format!("sha256:{digest}")] },
     });
     fs::write(parts.join("config.json"), config.to_string())?;
-    let manifest =
-        json!([{ "Config": "config.json", "RepoTags": [NAME], "Layers": ["layer.tar"] }]);
+    let manifest = json!([{ "Config": "config.json", "RepoTags": [NAME, USUAL_NAME], "Layers": ["layer.tar"] }]);
     fs::write(parts.join("manifest.json"), manifest.to_string())?;
     let archive = directory.join("image.tar");
     tar(&parts, &archive)?;

@@ -70,6 +70,13 @@ impl Pod {
         Ok(pod)
     }
 
+    /// The pod `namespace/name` of which the agent knows from a manifest, before the plugin is called.
+    pub fn planned(node: &Node, name: &str, labels: &[(&str, &str)]) -> Result<Self> {
+        let pod = Self::named(name)?;
+        pod.write_manifest(node, labels)?;
+        Ok(pod)
+    }
+
     fn named(name: &str) -> Result<Self> {
         let (namespace, name) = name.split_once('/').context("a pod is called namespace/name")?;
         static NUMBER: AtomicU32 = AtomicU32::new(1);
@@ -85,7 +92,8 @@ impl Pod {
         })
     }
 
-    fn add(&mut self, node: &Node) -> Result<()> {
+    /// Calls the plugin for it.
+    pub fn add(&mut self, node: &Node) -> Result<()> {
         let begun = Instant::now();
         self.addresses = cni::add(node, self)
             .with_context(|| format!("the end of the agent's log:\n{}", node.log_end()))?;
@@ -110,8 +118,13 @@ impl Pod {
     /// Removes it through the plugin, as a runtime does, and its manifest.
     pub fn delete(&self, node: &Node) -> Result<()> {
         cni::del(node, self)?;
-        let _ = node.remove_manifest(&self.manifest());
+        let _ = self.forget(node);
         Ok(())
+    }
+
+    /// Removes its manifest.
+    pub fn forget(&self, node: &Node) -> Result<()> {
+        node.remove_manifest(&self.manifest())
     }
 
     fn manifest(&self) -> String {

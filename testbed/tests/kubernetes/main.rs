@@ -1,6 +1,8 @@
 //! A cluster of Kubernetes itself, with bare machines: Volvox is installed by its command, and what
 //! `cargo testbed cluster` lists happens to it.
 
+mod transcript;
+
 use anyhow::{Context, Result};
 use volvox_testbed::{
     cluster::{SCENARIOS, Scene},
