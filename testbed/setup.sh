@@ -73,30 +73,42 @@ install_browser() {
     install_packages || fail "please install Chromium or Chrome: the dashboard is tested in it"
 }
 
-# Real servers of a cluster: etcd from the distribution, and a kube-apiserver that
-# KUBEBUILDER_ASSETS names or that is built once, beside what follows, and kept.
+# Real parts of a cluster: etcd and kubectl from the distribution, and programs of Kubernetes that
+# KUBEBUILDER_ASSETS has or that are built once, beside what follows, and kept.
 install_cluster() {
     PARTS=(
         etcd:etcd-server
         openssl:openssl
         dpkg-source:dpkg-dev
+        pkill:procps
+        iptables:iptables
     )
     install_packages
+    # Ubuntu has no kubectl among its packages.
+    PARTS=(kubectl:kubernetes-client)
+    install_packages || echo "SKIPPED: tests with kubelets: install kubectl"
     [[ ${KUBEBUILDER_ASSETS:-} ]] && return
     export KUBEBUILDER_ASSETS=${XDG_CACHE_HOME:-$HOME/.cache}/volvox/kubernetes
-    [[ -x $KUBEBUILDER_ASSETS/kube-apiserver ]] && return
-    step "building kube-apiserver in the background, once, into $KUBEBUILDER_ASSETS"
+    has_cluster && return
+    step "building Kubernetes in the background, once, into $KUBEBUILDER_ASSETS"
     mkdir -p "$KUBEBUILDER_ASSETS"
     nice testbed/kubernetes.sh "$KUBEBUILDER_ASSETS" >"$KUBEBUILDER_ASSETS/build.log" 2>&1 &
-    KUBE_APISERVER_BUILD=$!
+    KUBERNETES_BUILD=$!
 }
 
-# Waits until it is built; without it the tests that need it are skipped.
+has_cluster() {
+    local program
+    for program in kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy; do
+        [[ -x $KUBEBUILDER_ASSETS/$program ]] || return
+    done
+}
+
+# Waits until they are built; without them the tests that need them are skipped.
 await_cluster() {
-    [[ ${KUBE_APISERVER_BUILD:-} ]] && ! wait "$KUBE_APISERVER_BUILD" &&
+    [[ ${KUBERNETES_BUILD:-} ]] && ! wait "$KUBERNETES_BUILD" &&
         tail -n 5 "$KUBEBUILDER_ASSETS/build.log"
-    [[ -x $KUBEBUILDER_ASSETS/kube-apiserver ]] && return
-    echo "SKIPPED: tests against a kube-apiserver: name a directory that has one and etcd by" \
+    has_cluster && return
+    echo "SKIPPED: tests in a cluster: name a directory that has Kubernetes and etcd by" \
         "KUBEBUILDER_ASSETS"
 }
 

@@ -66,6 +66,10 @@ impl Kubernetes {
         let [Some(program), Some(_), Some(_), Some(_)] = programs.map(programs::find) else {
             return Ok(None);
         };
+        if Command::new("kubectl").arg("help").output().is_err() {
+            volvox_system::complain!("SKIPPED: no kubectl: install the package kubernetes-client");
+            return Ok(None);
+        }
         ip(&format!("link add {BRIDGE} type bridge"))?;
         ip(&format!("addr add {ADDRESS}/24 dev {BRIDGE}"))?;
         ip(&format!("link set {BRIDGE} up"))?;
