@@ -91,3 +91,48 @@ fn cluster_tells_what_others_announce_and_policies_cost() {
         assert!(figure["min"].as_f64() > Some(0.0), "{figure}");
     }
 }
+
+#[test]
+fn cni_tells_our_plugin_and_another() {
+    let figures = bench("cni");
+    for (name, unit, n) in [
+        ("cni.add", "s", 2),
+        ("cni.bridge", "s", 2),
+        ("cni.add_at_once", "s", 40),
+        ("cni.bridge_at_once", "s", 40),
+        ("cni.ratio", "ratio", 1),
+        ("cni.ratio_at_once", "ratio", 1),
+        ("cni.ratio_at_once_90", "ratio", 1),
+    ] {
+        let figure = figures.get(name).unwrap_or_else(|| panic!("no {name}: {figures:?}"));
+        assert_eq!(
+            (figure["unit"].as_str(), figure["n"].as_u64()),
+            (Some(unit), Some(n)),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn operator_tells_its_memory() {
+    if ApiServer::find().is_none() {
+        return;
+    }
+    let figures = bench("operator");
+    for name in ["operator.rss", "operator.rss_peak"] {
+        assert_eq!(figures[name]["unit"], "MB", "{figures:?}");
+    }
+}
+
+#[test]
+fn kubernetes_tells_of_installing_and_rolling() {
+    if ApiServer::find().is_none() {
+        return;
+    }
+    let figures = bench("kubernetes");
+    for (name, n) in
+        [("install.ready", 1), ("rollout.lost", 2), ("rollout.time", 2), ("requests.hour", 1)]
+    {
+        assert_eq!(figures[name]["n"], n, "{name}: {figures:?}");
+    }
+}

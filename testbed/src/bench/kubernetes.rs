@@ -14,10 +14,10 @@ use crate::{
     lab::{Kubernetes, wait_for},
 };
 
-/// How long nothing happens.
-const QUIET: Duration = Duration::from_secs(120);
+/// How long nothing happens, for each round.
+const QUIET: Duration = Duration::from_secs(15);
 /// Before it, what installing and rolling left is done.
-const SETTLED_AFTER: Duration = Duration::from_secs(30);
+const SETTLED_AFTER: Duration = Duration::from_secs(20);
 const HOUR: Duration = Duration::from_secs(3600);
 
 pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
@@ -42,11 +42,12 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
     }
     thread::sleep(SETTLED_AFTER);
     let before = scene.cluster.server.asked_by_agents()?.len();
-    thread::sleep(QUIET);
+    let quiet = QUIET * options.rounds.into();
+    thread::sleep(quiet);
     let all = scene.cluster.server.asked_by_agents()?;
     let more = all.get(before..).context("the log of requests went")?;
     let counted = more.iter().filter(|it| it.verb != "watch" && !it.uri.contains("/leases"));
     let nodes = scene.cluster.machines.len() as f64;
-    asked.push(counted.count() as f64 * (HOUR.as_secs_f64() / QUIET.as_secs_f64()) / nodes);
+    asked.push(counted.count() as f64 * (HOUR.as_secs_f64() / quiet.as_secs_f64()) / nodes);
     Ok(vec![ready, lost, rolled, asked])
 }
