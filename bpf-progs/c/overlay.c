@@ -26,7 +26,7 @@ always_inline int from_node(struct __sk_buff *skb, struct flow *flow, struct pac
 		host_track(flow, packet);
 	if (code)
 		return to_asker(skb, flow, packet, NULL);
-	if (host_routes(&packet->daddr, flow->family) && is_lost(skb, packet, flow->family))
+	if (ENABLE_NODE_PORT && host_routes(&packet->daddr, flow->family) && is_lost(skb, packet, flow->family))
 		return OVERLAY_DROP(DROP_NAT_NO_MAPPING);
 	skb->mark = identity_mark(overlay_identity(flow->src_identity, flow->family), MARK_KIND_IDENTITY);
 	return host_has(&packet->daddr, lxc, NULL, flow->family) ? FOR_NODE : TC_ACT_OK;
@@ -113,6 +113,33 @@ always_inline int from_host(struct __sk_buff *skb, const struct flow *flow, stru
 	return host_out(skb, flow, packet, &router);
 }
 
+/* Whether the router's address stands for a flow, or may: one that begins here. */
+subprogram int router_stands(const struct packet *packet, int family)
+{
+	struct nat to = {};
+
+	if (!packet)
+		return false;
+	if (packet->protocol == IPPROTO_TCP ? packet_opens(packet) : snat_in_range(packet->sport))
+		return true;
+	return family == FAMILY_IPV4 ? snat_find(packet, &to, FAMILY_IPV4) : snat_find(packet, &to, FAMILY_IPV6);
+}
+
+/* What another program of the node gave one of its addresses by which nobody answers through the overlay: beside it a
+ * pod's answer may not pass. */
+always_inline int lend_router(struct __sk_buff *skb, const struct flow *flow, struct packet *packet,
+			      const struct lxc_row *lxc)
+{
+	union address router;
+
+	if (!lxc || !(lxc->flags & LXC_HOST) || packet->headless || (skb->mark & MARK_KIND) == MARK_KIND_SNAT_DONE ||
+	    !snat_can(packet, flow->family) || !host_router(&router, flow->family) ||
+	    address_equal(&packet->saddr, &router, flow->family) || !router_stands(packet, flow->family))
+		return 0;
+	return flow->family == FAMILY_IPV4 ? host_out_ipv4(skb, flow, packet, &router)
+					   : host_out_ipv6(skb, flow, packet, &router);
+}
+
 always_inline int to_overlay(struct __sk_buff *skb, struct flow *flow)
 {
 	struct packet packet = {};
@@ -131,6 +158,10 @@ always_inline int to_overlay(struct __sk_buff *skb, struct flow *flow)
 	flow->notify = device_notify(node->tunnel_flags);
 	parsed = device_parse(skb, &packet, flow->family);
 	lxc = lxc_find(&packet.saddr, flow->family);
+	if (!ENABLE_NODE_PORT && snat_is_on(flow->family) && parsed == PACKET_PLAIN)
+		code = lend_router(skb, flow, &packet, lxc);
+	if (code < 0)
+		return code;
 	flow->src_identity = behind_node(skb, &packet, lxc, flow->family);
 	if (flow->src_identity) {
 		code = overlay_tell(skb, overlay_identity(flow->src_identity, flow->family));
