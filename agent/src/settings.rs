@@ -90,6 +90,7 @@ pub fn node_supervisor(
                 by_annotation: config.bpf_lb_mode_annotation,
             },
             external_cluster_ip: config.bpf_lb_external_clusterip,
+            inside_only: !config.kube_proxy.replacement,
         },
         sockets: config.bpf_lb_sock,
         node: NodeSettings {

@@ -126,18 +126,20 @@ subprogram int router_stands(const struct packet *packet, int family)
 }
 
 /* What another program of the node gave one of its addresses by which nobody answers through the overlay: beside it a
- * pod's answer may not pass. */
+ * pod's answer may not pass. Returns whether it has the router's now, or a drop. */
 always_inline int lend_router(struct __sk_buff *skb, const struct flow *flow, struct packet *packet,
 			      const struct lxc_row *lxc)
 {
 	union address router;
+	int code;
 
 	if (!lxc || !(lxc->flags & LXC_HOST) || packet->headless || (skb->mark & MARK_KIND) == MARK_KIND_SNAT_DONE ||
 	    !snat_can(packet, flow->family) || !host_router(&router, flow->family) ||
 	    address_equal(&packet->saddr, &router, flow->family) || !router_stands(packet, flow->family))
 		return 0;
-	return flow->family == FAMILY_IPV4 ? host_out_ipv4(skb, flow, packet, &router)
+	code = flow->family == FAMILY_IPV4 ? host_out_ipv4(skb, flow, packet, &router)
 					   : host_out_ipv6(skb, flow, packet, &router);
+	return code < 0 ? code : true;
 }
 
 always_inline int to_overlay(struct __sk_buff *skb, struct flow *flow)
@@ -146,7 +148,7 @@ always_inline int to_overlay(struct __sk_buff *skb, struct flow *flow)
 	struct node_row *node;
 	struct lxc_row *lxc;
 	__u32 zero = 0;
-	int parsed, asked, code = 0;
+	int parsed, asked, lent = false, code = 0;
 
 	/* Most of the endpoints' packets are sent here by programs that have judged them. */
 	if (likely((skb->mark & MARK_KIND) == MARK_KIND_OVERLAY))
@@ -159,9 +161,9 @@ always_inline int to_overlay(struct __sk_buff *skb, struct flow *flow)
 	parsed = device_parse(skb, &packet, flow->family);
 	lxc = lxc_find(&packet.saddr, flow->family);
 	if (!ENABLE_NODE_PORT && snat_is_on(flow->family) && parsed == PACKET_PLAIN)
-		code = lend_router(skb, flow, &packet, lxc);
-	if (code < 0)
-		return code;
+		lent = lend_router(skb, flow, &packet, lxc);
+	if (lent < 0)
+		return lent;
 	flow->src_identity = behind_node(skb, &packet, lxc, flow->family);
 	if (flow->src_identity) {
 		code = overlay_tell(skb, overlay_identity(flow->src_identity, flow->family));
@@ -174,7 +176,7 @@ always_inline int to_overlay(struct __sk_buff *skb, struct flow *flow)
 	asked = host_sends(skb, flow, &packet, lxc, NULL, parsed);
 	if (asked < 0)
 		return asked;
-	if (parsed == PACKET_PLAIN)
+	if (parsed == PACKET_PLAIN && !lent)
 		code = from_host(skb, flow, &packet);
 	if (code < 0 || asked == HOST_UNASKED)
 		return code < 0 ? code : TC_ACT_OK;

@@ -1,10 +1,10 @@
 //! Whatever is switched on or off, the kernel takes the programs: it looks at other paths each time.
 
 use crate::common::*;
-use volvox_bpf_progs::{Features, Parts};
 use volvox_bpf_progs::object::{
     FROM_CONTAINER, FROM_NETDEV, FROM_OVERLAY, TO_CONTAINER, TO_NETDEV, TO_OVERLAY,
 };
+use volvox_bpf_progs::{Features, Parts};
 
 /// All of endpoints, devices and the overlay.
 const PROGRAMS: [&str; 6] =

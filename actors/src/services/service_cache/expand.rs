@@ -219,8 +219,8 @@ impl Surroundings {
         said: &ServiceReports,
         backends: &Backends,
     ) -> Option<HealthCheck> {
-        let port = Some(spec.health_port)
-            .filter(|port| *port > 0 && !self.balancing.inside_only)?;
+        let port =
+            Some(spec.health_port).filter(|port| *port > 0 && !self.balancing.inside_only)?;
         let members = |port| known(self.members(said, port), port, backends);
         let ready = spec.ports.iter().flat_map(members);
         let ready: Vec<_> =
