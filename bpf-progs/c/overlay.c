@@ -113,16 +113,32 @@ always_inline int from_host(struct __sk_buff *skb, const struct flow *flow, stru
 	return host_out(skb, flow, packet, &router);
 }
 
-/* Whether the router's address stands for a flow, or may: one that begins here. */
-subprogram int router_stands(const struct packet *packet, int family)
+/* Ports at which kube-proxy serves by any address of the node: what comes from there answers somebody. */
+#define KUBE_PORT_MIN 30000
+#define KUBE_PORT_MAX 32767
+
+/* Whether the router's address stands for a flow, or may: one that begins here. Of datagrams those do that are no
+ * socket's of the node, which knows by which address it is asked. */
+subprogram int router_stands(struct __sk_buff *skb, const struct packet *packet, int family)
 {
+	struct packet back = {};
 	struct nat to = {};
+	__u16 port;
 
 	if (!packet)
 		return false;
+	port = bpf_ntohs(packet->sport);
 	if (packet->protocol == IPPROTO_TCP ? packet_opens(packet) : snat_in_range(packet->sport))
 		return true;
-	return family == FAMILY_IPV4 ? snat_find(packet, &to, FAMILY_IPV4) : snat_find(packet, &to, FAMILY_IPV6);
+	if (packet->protocol != IPPROTO_UDP || (port >= KUBE_PORT_MIN && port <= KUBE_PORT_MAX))
+		return family == FAMILY_IPV4 ? snat_find(packet, &to, FAMILY_IPV4)
+					     : snat_find(packet, &to, FAMILY_IPV6);
+	back.saddr = packet->daddr;
+	back.daddr = packet->saddr;
+	back.sport = packet->dport;
+	back.dport = packet->sport;
+	back.protocol = packet->protocol;
+	return !host_socket(skb, &back, family);
 }
 
 /* What another program of the node gave one of its addresses by which nobody answers through the overlay: beside it a
@@ -135,7 +151,7 @@ always_inline int lend_router(struct __sk_buff *skb, const struct flow *flow, st
 
 	if (!lxc || !(lxc->flags & LXC_HOST) || packet->headless || (skb->mark & MARK_KIND) == MARK_KIND_SNAT_DONE ||
 	    !snat_can(packet, flow->family) || !host_router(&router, flow->family) ||
-	    address_equal(&packet->saddr, &router, flow->family) || !router_stands(packet, flow->family))
+	    address_equal(&packet->saddr, &router, flow->family) || !router_stands(skb, packet, flow->family))
 		return 0;
 	code = flow->family == FAMILY_IPV4 ? host_out_ipv4(skb, flow, packet, &router)
 					   : host_out_ipv6(skb, flow, packet, &router);

@@ -93,7 +93,7 @@ pub(super) async fn show(
         ("Addresses", details.ipam.status.trim_end_matches(", ").replace(", ", "\n")),
         ("Devices", device_lines(&devices)),
         ("Services", service_lines(&services)),
-        ("KubeProxyReplacement", replacement_line(&details.kube_proxy_replacement)),
+        ("KubeProxy", replacement_line(&details.kube_proxy_replacement)),
         ("KVStore", kvstore_line(&details.kvstore)),
         ("Clusters", lines(clusters.iter().map(String::as_str))),
         ("Sources", sources::lines(&heard)),
@@ -120,8 +120,8 @@ fn replacement_line(status: &KubeProxyReplacement) -> String {
     };
     let devices: Vec<_> = status.device_list.iter().map(device).collect();
     match devices.is_empty() {
-        true => status.mode.clone(),
-        false => format!("{} [{}]", status.mode, devices.join(", ")),
+        true => format!("replacement {}", status.mode),
+        false => format!("replacement {} [{}]", status.mode, devices.join(", ")),
     }
 }
 

@@ -7,7 +7,7 @@ use volvox_bpf_progs::layouts::*;
 use volvox_bpf_progs::object::TO_OVERLAY;
 use volvox_bpf_progs::{Features, Parts};
 
-use crate::common::outside::{World, open_service, route_outside};
+use crate::common::outside::{World, ends_of, open_service, route_outside};
 use crate::common::*;
 
 const PORT: u16 = 30_080;
@@ -199,6 +199,13 @@ fn through_the_overlay_goes_the_routers_address_where_kube_proxy_lends_another()
             let got = world.node.run(TO_OVERLAY, overlay, 0, &sealed(sent), 1).0;
             assert_eq!((got.action, got.frame), (OK, sealed(leaves)), "{own}");
         }
+        // kube-proxy takes any port, and no socket of the node has it.
+        let got = world.node.run(TO_OVERLAY, overlay, 0, &sealed(udp(own, there, 7000, 53)), 1).0;
+        assert_eq!((got.action, ends_of(&got.frame).from.0), (OK, router));
+        let _server = std::net::UdpSocket::bind((own, 7001)).unwrap();
+        let sent = sealed(udp(own, there, 7001, 40_000));
+        let got = world.node.run(TO_OVERLAY, overlay, 0, &sent, 1).0;
+        assert_eq!((got.action, got.frame), (OK, sent), "a socket of the node answers");
         // What answers somebody keeps the source by which he knows it.
         for sent in [tcp(own, there, PORT, 4001, SYN | ACK), udp(own, there, PORT, 4000)] {
             let sent = sealed(sent);
