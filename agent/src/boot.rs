@@ -31,6 +31,7 @@ use volvox_system::{SystemClock, netns, sysctl::Sysctl};
 use crate::{
     config::{Config, LbAlgorithm, LbMode, NoBackendResponse, RoutingMode},
     datapath::{Datapath, DatapathConfig, MapSizes},
+    kube_proxy::KubeProxy,
     node_address::{self, Expected, Ways, is_reachable},
     node_information::{self, Expected as ExpectedPrefixes},
     node_name::node_name,
@@ -350,7 +351,10 @@ fn parts(config: &Config) -> Parts {
     let stands = node_port || config.routing_mode == RoutingMode::Tunnel;
     let has_tables = node_port
         && (config.bpf_lb_algorithm == LbAlgorithm::Maglev || config.bpf_lb_algorithm_annotation);
+    // Rules of one that is about to go drop what they see one way only.
+    let past_stack = node_port && !matches!(KubeProxy::look(&config.procfs), KubeProxy::Rules(_));
     [
+        (Parts::PAST_STACK, past_stack),
         (Parts::NODE_PORT, node_port),
         (Parts::NAT_IPV4, stands || ipv4),
         (Parts::NAT_IPV6, stands || ipv6),

@@ -145,7 +145,7 @@ always_inline int from_machine(struct __sk_buff *skb, struct flow *flow, struct 
 	}
 	code = to_service(skb, flow, packet, own, is_own || host_has(&packet->daddr, lxc, own, flow->family));
 	/* Who serves by the stack has answers without a socket. */
-	if (ENABLE_NODE_PORT && code == FOR_NODE && address_equal(&packet->daddr, own, flow->family) && is_lost(skb, packet, flow->family))
+	if (ENABLE_PAST_STACK && code == FOR_NODE && address_equal(&packet->daddr, own, flow->family) && is_lost(skb, packet, flow->family))
 		return DEVICE_DROP(DROP_NAT_NO_MAPPING);
 	return code;
 }

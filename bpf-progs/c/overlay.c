@@ -26,7 +26,7 @@ always_inline int from_node(struct __sk_buff *skb, struct flow *flow, struct pac
 		host_track(flow, packet);
 	if (code)
 		return to_asker(skb, flow, packet, NULL);
-	if (ENABLE_NODE_PORT && host_routes(&packet->daddr, flow->family) && is_lost(skb, packet, flow->family))
+	if (ENABLE_PAST_STACK && host_routes(&packet->daddr, flow->family) && is_lost(skb, packet, flow->family))
 		return OVERLAY_DROP(DROP_NAT_NO_MAPPING);
 	skb->mark = identity_mark(overlay_identity(flow->src_identity, flow->family), MARK_KIND_IDENTITY);
 	return host_has(&packet->daddr, lxc, NULL, flow->family) ? FOR_NODE : TC_ACT_OK;
@@ -176,7 +176,7 @@ always_inline int to_overlay(struct __sk_buff *skb, struct flow *flow)
 	flow->notify = device_notify(node->tunnel_flags);
 	parsed = device_parse(skb, &packet, flow->family);
 	lxc = lxc_find(&packet.saddr, flow->family);
-	if (!ENABLE_NODE_PORT && snat_is_on(flow->family) && parsed == PACKET_PLAIN)
+	if (!ENABLE_PAST_STACK && snat_is_on(flow->family) && parsed == PACKET_PLAIN)
 		lent = lend_router(skb, flow, &packet, lxc);
 	if (lent < 0)
 		return lent;

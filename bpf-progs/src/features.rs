@@ -17,7 +17,7 @@ pub struct Parts(u8);
 
 impl Parts {
     /// What is asked for at the node's own addresses, and at others outside the cluster's, is served.
-    /// Without it another program does that by the node's stack, which then sees every packet.
+    /// Without it another program of the node does that.
     pub const NODE_PORT: Self = Self(1);
     /// Addresses of the node stand for others', by IPv4
     pub const NAT_IPV4: Self = Self(1 << 1);
@@ -31,8 +31,11 @@ impl Parts {
     pub const MAGLEV: Self = Self(1 << 5);
     /// Load is balanced by socket.
     pub const SOCKETS: Self = Self(1 << 6);
+    /// Packets are handed over past the node's stack. Where another program serves or filters there by
+    /// connections it has to see each packet.
+    pub const PAST_STACK: Self = Self(1 << 7);
     /// All of them.
-    pub const ALL: Self = Self(0x7f);
+    pub const ALL: Self = Self(0xff);
 
     /// These without others.
     pub const fn without(self, others: Self) -> Self {
@@ -111,7 +114,7 @@ impl Default for Features {
 
 impl Features {
     /// The globals of the object and their values, for the loader to set.
-    pub const fn globals(self) -> [(&'static str, u32); 21] {
+    pub const fn globals(self) -> [(&'static str, u32); 22] {
         let [a, b, c, d] = words(self.loopback_ipv6.octets());
         [
             ("ENABLE_IPV4", self.ipv4 as u32),
@@ -125,6 +128,7 @@ impl Features {
             ("DSR_BY_SERVICE", self.dsr_by_service as u32),
             ("REFUSE_UNSERVED", self.refuse as u32),
             ("ENABLE_NODE_PORT", self.parts.has(Parts::NODE_PORT) as u32),
+            ("ENABLE_PAST_STACK", self.parts.has(Parts::PAST_STACK) as u32),
             ("ENABLE_NAT_IPV4", self.uses(MapUse::Nat4) as u32),
             ("ENABLE_NAT_IPV6", self.uses(MapUse::Nat6) as u32),
             ("MAGLEV", self.maglev),
@@ -170,7 +174,8 @@ impl Features {
             | (self.dsr as u64) << 4
             | (!self.refuse as u64) << 5
             | (self.dsr_by_service as u64) << 6
-            | ((!self.parts.0 & Parts::ALL.0) as u64) << 57
+            | (!self.parts.has(Parts::PAST_STACK) as u64) << 7
+            | ((!self.parts.0 & 0x7f) as u64) << 57
             | (self.notify as u64) << 8
             | (self.report_flags as u64) << 16
             | (self.report_interval as u64) << 24

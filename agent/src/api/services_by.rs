@@ -46,8 +46,8 @@ pub(super) fn trouble(
     let text = match seen {
         KubeProxy::Rules(rules) if facts.features.kube_proxy_replacement => format!(
             "a kube-proxy serves here, too ({rules}): clients outside and pods are served by the agent, \
-             and what the node's own sockets do not connect themselves by kube-proxy; remove kube-proxy \
-             and then its rules (kube-proxy --cleanup), or start the agent with \
+             and what the node's own sockets do not connect themselves by kube-proxy; remove kube-proxy, \
+             then its rules (kube-proxy --cleanup), and restart the agent, or start the agent with \
              --kube-proxy-replacement=false"
         ),
         KubeProxy::Absent if !facts.features.kube_proxy_replacement => {

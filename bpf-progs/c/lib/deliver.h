@@ -88,7 +88,7 @@ always_inline int to_local(struct __sk_buff *skb, struct flow *flow, struct pack
 	/* An address whose endpoint has changed hands is nobody's for that moment. */
 	if (!config_read(lxc->ifindex, dst) || dst->ep_id != flow->dst_ep)
 		return DELIVER_DROP(DROP_ENDPOINT_NOT_READY);
-	if ((!ENABLE_NODE_PORT || unlikely(dst->flags & CONFIG_CHAINED)) && !packet->node_port &&
+	if ((!ENABLE_PAST_STACK || unlikely(dst->flags & CONFIG_CHAINED)) && !packet->node_port &&
 	    !packet->entry_flags) {
 		flow->direction = EGRESS;
 		flow->source = source;

@@ -15,7 +15,10 @@ const PORT: u16 = 30_080;
 const KUBE_MARKS: u32 = 0xc000;
 
 fn beside() -> Features {
-    Features { parts: Parts::ALL.without(Parts::NODE_PORT), ..Features::default() }
+    Features {
+        parts: Parts::ALL.without(Parts::NODE_PORT).without(Parts::PAST_STACK),
+        ..Features::default()
+    }
 }
 
 /// An endpoint that may all, and a service at an address inside the cluster and at a port of the node, as

@@ -18,7 +18,7 @@ fn all_load(ipv4: bool, ipv6: bool) {
         let (dsr, refuse) = (is_on(2), is_on(3));
         let parts = match (is_on(4), is_on(0)) {
             (false, _) => Parts::ALL,
-            (true, false) => Parts::ALL.without(Parts::NODE_PORT),
+            (true, false) => Parts::ALL.without(Parts::PAST_STACK),
             (true, true) => Parts::ALL.without(Parts::ALL),
         };
         let plain = Features { ipv4, ipv6, refuse, parts, ..Features::default() };
