@@ -24,13 +24,14 @@ use volvox_actors::{
         EndpointRecord, IdentityTable, NodeCopy, NodeState, ScannedDirectory, Stored, scan,
     },
 };
-use volvox_bpf_progs::{Features, layouts::ConfigFlags};
+use volvox_bpf_progs::{Features, Parts, layouts::ConfigFlags};
 use volvox_inspect::flight::Recording;
 use volvox_system::{SystemClock, netns, sysctl::Sysctl};
 
 use crate::{
-    config::{Config, LbMode, NoBackendResponse},
+    config::{Config, LbAlgorithm, LbMode, NoBackendResponse, RoutingMode},
     datapath::{Datapath, DatapathConfig, MapSizes},
+    kube_proxy::KubeProxy,
     node_address::{self, Expected, Ways, is_reachable},
     node_information::{self, Expected as ExpectedPrefixes},
     node_name::node_name,
@@ -307,6 +308,7 @@ fn read_kernel(config: &Config) -> anyhow::Result<(Datapath, KernelSnapshot)> {
         (config.bpf_events_drop_enabled, ConfigFlags::DROP_NOTIFY),
     ];
     let notify = notify.into_iter().filter(|(on, _)| *on).fold(0, |all, (_, flag)| all | flag);
+    let node_port = config.kube_proxy.replacement;
     let datapath = Datapath::open(&DatapathConfig {
         bpf_root: config.bpf_root.clone(),
         features: Features {
@@ -319,9 +321,10 @@ fn read_kernel(config: &Config) -> anyhow::Result<(Datapath, KernelSnapshot)> {
             report_flags: config.monitor_aggregation_flags.0,
             host_firewall: config.enable_host_firewall,
             // Who opens a connection says how it goes, so the programs have to know both.
-            dsr: config.bpf_lb_mode == LbMode::Dsr || config.bpf_lb_mode_annotation,
-            dsr_by_service: config.bpf_lb_mode_annotation,
+            dsr: node_port && (config.bpf_lb_mode == LbMode::Dsr || config.bpf_lb_mode_annotation),
+            dsr_by_service: node_port && config.bpf_lb_mode_annotation,
             refuse: config.service_no_backend_response == NoBackendResponse::Reject,
+            parts: parts(config),
             ..Features::default()
         },
         sizes: MapSizes {
@@ -338,6 +341,31 @@ fn read_kernel(config: &Config) -> anyhow::Result<(Datapath, KernelSnapshot)> {
     })?;
     let snapshot = datapath.snapshot_at_boot()?;
     Ok((datapath, snapshot))
+}
+
+/// What of the datapath is switched on.
+fn parts(config: &Config) -> Parts {
+    let node_port = config.kube_proxy.replacement;
+    let (ipv4, ipv6) = (config.enable_ipv4_masquerade, config.enable_ipv6_masquerade);
+    // Into the overlay goes the router's address where another program masquerades.
+    let stands = node_port || config.routing_mode == RoutingMode::Tunnel;
+    let has_tables = node_port
+        && (config.bpf_lb_algorithm == LbAlgorithm::Maglev || config.bpf_lb_algorithm_annotation);
+    // Rules of one that is about to go drop what they see one way only.
+    let past_stack = node_port && !matches!(KubeProxy::look(&config.procfs), KubeProxy::Rules(_));
+    [
+        (Parts::PAST_STACK, past_stack),
+        (Parts::NODE_PORT, node_port),
+        (Parts::NAT_IPV4, stands || ipv4),
+        (Parts::NAT_IPV6, stands || ipv6),
+        (Parts::MASQUERADE_IPV4, ipv4),
+        (Parts::MASQUERADE_IPV6, ipv6),
+        (Parts::MAGLEV, has_tables),
+        (Parts::SOCKETS, config.bpf_lb_sock),
+    ]
+    .into_iter()
+    .filter(|(_, on)| !on)
+    .fold(Parts::ALL, |all, (part, _)| all.without(part))
 }
 
 /// The machine's memory in bytes; 0 if it is not known, which makes maps of their least size.

@@ -21,6 +21,7 @@ mod maglev;
 mod maps;
 mod mount;
 mod nat;
+mod off;
 mod open;
 mod pace;
 mod pages;

@@ -11,6 +11,7 @@ pub mod gateway;
 mod guarded;
 pub mod health_ports;
 pub mod heap;
+pub mod kube_proxy;
 pub mod logging;
 pub mod node_address;
 pub mod node_facts;

@@ -129,7 +129,7 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
     let cluster = cluster.map(|cluster| Rc::new(cluster) as _);
     let clusters = config.clustermesh_config.clone().map(ClusterDirectory::new);
     let clusters = clusters.map(|clusters| Rc::new(clusters) as _);
-    let answers = config.enable_health_check_nodeport;
+    let answers = config.kube_proxy.replacement && config.enable_health_check_nodeport;
     let families = Families { ipv4: config.enable_ipv4, ipv6: config.enable_ipv6 };
     let health_listeners = answers.then(|| HealthPorts::start(families)).transpose()?;
     let health_listeners = health_listeners.map(|ports| Rc::new(ports) as _);

@@ -23,8 +23,8 @@ use volvox_inspect::{
 
 use crate::{
     api::{
-        Api, Facts, Features, Limiter, Opening, RuntimeOptions, dashboard_router, health_router,
-        metrics_router, router,
+        Api, Facts, Features, KubeProxyLook, Limiter, Opening, RuntimeOptions, dashboard_router,
+        health_router, kube_proxy_healthz_router, metrics_router, router,
     },
     boot::{Boot, NodeNumbers},
     config::{Config, EnablePolicy},
@@ -66,6 +66,7 @@ impl Servers {
             disk: boot.directories.steps.trouble().clone(),
             opening,
             ears,
+            kube_proxy: KubeProxyLook::default(),
         };
         let listener = bind(&config.socket_path)?;
         let inode = inode(&config.socket_path);
@@ -78,6 +79,13 @@ impl Servers {
         if let Some(address) = config.prometheus_serve_addr {
             let socket = listen(address, "--prometheus-serve-addr");
             sockets.extend(socket.map(|socket| (socket, metrics_router(api.clone()))));
+        }
+        if config.kube_proxy.replacement
+            && let Some(address) = config.kube_proxy.healthz.0
+        {
+            let socket = listen(address, "--kube-proxy-replacement-healthz-bind-address");
+            let router = kube_proxy_healthz_router(api.clone());
+            sockets.extend(socket.map(|socket| (socket, router)));
         }
         let server = Server::start("api", sockets).context("start the thread of the API")?;
         let mut servers = vec![server];
@@ -139,6 +147,7 @@ fn facts(config: &Config, node: &NodeNumbers) -> anyhow::Result<Facts> {
         follows_cluster: config.api_server().is_some(),
         options: settings::options(config),
         bpf_root: config.bpf_root.clone(),
+        procfs: config.procfs.clone(),
         socket_path: config.socket_path.clone(),
         settings: match settings {
             Value::Object(map) => map,
@@ -159,6 +168,7 @@ fn features(config: &Config) -> anyhow::Result<Features> {
             ipv4: config.enable_ipv4 && config.enable_ipv4_masquerade,
             ipv6: config.enable_ipv6 && config.enable_ipv6_masquerade,
         },
+        kube_proxy_replacement: config.kube_proxy.replacement,
         socket_lb: config.bpf_lb_sock,
         algorithm: word(serde_json::to_value(config.bpf_lb_algorithm)?),
         mode: word(serde_json::to_value(config.bpf_lb_mode)?),

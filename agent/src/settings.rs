@@ -90,6 +90,7 @@ pub fn node_supervisor(
                 by_annotation: config.bpf_lb_mode_annotation,
             },
             external_cluster_ip: config.bpf_lb_external_clusterip,
+            inside_only: !config.kube_proxy.replacement,
         },
         sockets: config.bpf_lb_sock,
         node: NodeSettings {
@@ -144,17 +145,22 @@ fn devices(config: &Config, node: &NodeNumbers) -> DevicesSettings {
         (config.bpf_events_trace_enabled && each_packet, device_flags::TRACE),
         (config.bpf_events_drop_enabled, device_flags::DROP),
     ];
+    let masquerade = Families {
+        ipv4: config.enable_ipv4 && config.enable_ipv4_masquerade,
+        ipv6: config.enable_ipv6 && config.enable_ipv6_masquerade,
+    };
     let records = records.into_iter().filter(|(on, _)| *on).fold(0, |all, (_, flag)| all | flag);
     DevicesSettings {
         patterns: config.devices.clone(),
         pod_interfaces: POD_INTERFACES.to_owned(),
         node_addresses: node.own.iter().collect(),
         families: Families { ipv4: config.enable_ipv4, ipv6: config.enable_ipv6 },
-        masquerade: Families {
-            ipv4: config.enable_ipv4_masquerade,
-            ipv6: config.enable_ipv6_masquerade,
-        },
-        unmasqueraded: ipv4.into_iter().chain(ipv6).map(|prefix| prefix.trunc()).collect(),
+        masquerade,
+        // Where nothing is masqueraded there is no map of what is spared.
+        unmasqueraded: [(ipv4, masquerade.ipv4), (ipv6, masquerade.ipv6)]
+            .into_iter()
+            .filter_map(|(prefix, on)| prefix.filter(|_| on).map(|prefix| prefix.trunc()))
+            .collect(),
         records,
     }
 }

@@ -9,13 +9,12 @@ use volvox_agent::config::{Loaded, load};
 const DEFAULTS: &str = include_str!("cilium-config.txt");
 
 /// What this agent does not have and a default install of Cilium does.
-const ABSENT: [&str; 7] = [
+const ABSENT: [&str; 6] = [
     "enable-drift-checker=true",
     "enable-dynamic-config=true",
     "enable-health-checking=true",
     "enable-hubble=true",
     "enable-l7-proxy=true",
-    "kube-proxy-replacement=false",
     "node-port-bind-protection=true",
 ];
 
@@ -56,6 +55,7 @@ fn a_default_install_is_taken_and_what_is_absent_is_named() {
     // Nothing is unknown.
     assert!(matches!(rest, [tuning] if tuning.starts_with("without effect here")), "{rest:?}");
     let config = &loaded.config;
+    assert!(!config.kube_proxy.replacement, "a kube-proxy goes on serving");
     assert!(!config.enable_ipv6 && config.enable_ipv4 && config.procfs.ends_with("host/proc"));
     assert_eq!(config.monitor_aggregation_interval.as_secs(), 5);
 }

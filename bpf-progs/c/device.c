@@ -82,12 +82,12 @@ always_inline int to_remote(struct __sk_buff *skb, struct flow *flow, struct pac
 }
 
 /* What is for somebody else, whether its layer 4 is known or not: the stack forwards it, unless its address is a
- * service's. Who takes the node's address would pass as the node there; the kernel minds that of IPv4 only. */
+ * service's that nobody but this program serves. Who takes the node's address would pass as the node there; the kernel minds that of IPv4 only. */
 always_inline int to_others(const struct packet *packet, int family)
 {
 	const struct lxc_row *source = lxc_lookup(&packet->saddr, family);
 
-	if (has_ports(packet->protocol) && service_has(&packet->daddr, family))
+	if (ENABLE_NODE_PORT && has_ports(packet->protocol) && service_has(&packet->daddr, family))
 		return NOBODY_SERVES;
 	return source && source->flags & LXC_HOST ? DEVICE_DROP(DROP_INVALID_SOURCE_IP) : TC_ACT_OK;
 }
@@ -96,7 +96,7 @@ always_inline int to_others(const struct packet *packet, int family)
 always_inline int to_service(struct __sk_buff *skb, struct flow *flow, struct packet *packet, union address *own,
 			     bool is_own)
 {
-	int code = node_port(skb, packet, flow->family);
+	int code = ENABLE_NODE_PORT ? node_port(skb, packet, flow->family) : LB_NONE;
 	struct lxc_row *lxc;
 
 	if (code < 0)
@@ -144,7 +144,8 @@ always_inline int from_machine(struct __sk_buff *skb, struct flow *flow, struct 
 			return to_asker(skb, flow, packet, own);
 	}
 	code = to_service(skb, flow, packet, own, is_own || host_has(&packet->daddr, lxc, own, flow->family));
-	if (code == FOR_NODE && address_equal(&packet->daddr, own, flow->family) && is_lost(skb, packet, flow->family))
+	/* Who serves by the stack has answers without a socket. */
+	if (ENABLE_PAST_STACK && code == FOR_NODE && address_equal(&packet->daddr, own, flow->family) && is_lost(skb, packet, flow->family))
 		return DEVICE_DROP(DROP_NAT_NO_MAPPING);
 	return code;
 }
@@ -225,7 +226,7 @@ always_inline bool masquerades(const struct flow *flow, const struct device *dev
 {
 	__u16 flag = flow->family == FAMILY_IPV4 ? DEVICE_MASQUERADE_IPV4 : DEVICE_MASQUERADE_IPV6;
 
-	return device->flags & flag && !address_is_zero(&device->own);
+	return snat_is_on(flow->family) && device->flags & flag && !address_is_zero(&device->own);
 }
 
 /* What an endpoint sends by way of the stack. */
@@ -243,7 +244,7 @@ always_inline int from_endpoint(struct __sk_buff *skb, const struct flow *flow, 
 always_inline int from_host(struct __sk_buff *skb, const struct flow *flow, struct packet *packet,
 			    const struct device *device, bool is_own)
 {
-	if (is_own && has_ports(packet->protocol) && node_port_answered(flow, packet))
+	if (ENABLE_NODE_PORT && is_own && has_ports(packet->protocol) && node_port_answered(flow, packet))
 		return lb_reverse(skb, packet, flow->family);
 	return host_out(skb, flow, packet, &device->own);
 }

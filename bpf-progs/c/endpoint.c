@@ -93,8 +93,8 @@ always_inline int leave(struct __sk_buff *skb, struct flow *flow, struct packet 
 	/* A client outside hears the service. */
 	if (unlikely(packet->node_port) && !lxc && !overlay)
 		return route(skb, flow, packet, admitted);
-	/* The stack answers a packet whose last hop this was. */
-	if (!overlay || packet->hop_limit <= 1)
+	/* The stack answers a packet whose last hop this was. It has to see what others serve by it. */
+	if ((!ENABLE_PAST_STACK && !packet->node_port) || !overlay || packet->hop_limit <= 1)
 		return to_stack(skb, flow, admitted);
 	return overlay_out(skb, flow, packet, overlay, admitted);
 }

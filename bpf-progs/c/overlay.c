@@ -26,7 +26,7 @@ always_inline int from_node(struct __sk_buff *skb, struct flow *flow, struct pac
 		host_track(flow, packet);
 	if (code)
 		return to_asker(skb, flow, packet, NULL);
-	if (host_routes(&packet->daddr, flow->family) && is_lost(skb, packet, flow->family))
+	if (ENABLE_PAST_STACK && host_routes(&packet->daddr, flow->family) && is_lost(skb, packet, flow->family))
 		return OVERLAY_DROP(DROP_NAT_NO_MAPPING);
 	skb->mark = identity_mark(overlay_identity(flow->src_identity, flow->family), MARK_KIND_IDENTITY);
 	return host_has(&packet->daddr, lxc, NULL, flow->family) ? FOR_NODE : TC_ACT_OK;
@@ -113,13 +113,58 @@ always_inline int from_host(struct __sk_buff *skb, const struct flow *flow, stru
 	return host_out(skb, flow, packet, &router);
 }
 
+/* Ports at which kube-proxy serves by any address of the node: what comes from there answers somebody. */
+#define KUBE_PORT_MIN 30000
+#define KUBE_PORT_MAX 32767
+
+/* Whether the router's address stands for a flow, or may: one that begins here. Of datagrams those do that are no
+ * socket's of the node, which knows by which address it is asked. */
+subprogram int router_stands(struct __sk_buff *skb, const struct packet *packet, int family)
+{
+	struct packet back = {};
+	struct nat to = {};
+	__u16 port;
+
+	if (!packet)
+		return false;
+	port = bpf_ntohs(packet->sport);
+	if (packet->protocol == IPPROTO_TCP ? packet_opens(packet) : snat_in_range(packet->sport))
+		return true;
+	if (packet->protocol != IPPROTO_UDP || (port >= KUBE_PORT_MIN && port <= KUBE_PORT_MAX))
+		return family == FAMILY_IPV4 ? snat_find(packet, &to, FAMILY_IPV4)
+					     : snat_find(packet, &to, FAMILY_IPV6);
+	back.saddr = packet->daddr;
+	back.daddr = packet->saddr;
+	back.sport = packet->dport;
+	back.dport = packet->sport;
+	back.protocol = packet->protocol;
+	return !host_socket(skb, &back, family);
+}
+
+/* What another program of the node gave one of its addresses by which nobody answers through the overlay: beside it a
+ * pod's answer may not pass. Returns whether it has the router's now, or a drop. */
+always_inline int lend_router(struct __sk_buff *skb, const struct flow *flow, struct packet *packet,
+			      const struct lxc_row *lxc)
+{
+	union address router;
+	int code;
+
+	if (!lxc || !(lxc->flags & LXC_HOST) || packet->headless || (skb->mark & MARK_KIND) == MARK_KIND_SNAT_DONE ||
+	    !snat_can(packet, flow->family) || !host_router(&router, flow->family) ||
+	    address_equal(&packet->saddr, &router, flow->family) || !router_stands(skb, packet, flow->family))
+		return 0;
+	code = flow->family == FAMILY_IPV4 ? host_out_ipv4(skb, flow, packet, &router)
+					   : host_out_ipv6(skb, flow, packet, &router);
+	return code < 0 ? code : true;
+}
+
 always_inline int to_overlay(struct __sk_buff *skb, struct flow *flow)
 {
 	struct packet packet = {};
 	struct node_row *node;
 	struct lxc_row *lxc;
 	__u32 zero = 0;
-	int parsed, asked, code = 0;
+	int parsed, asked, lent = false, code = 0;
 
 	/* Most of the endpoints' packets are sent here by programs that have judged them. */
 	if (likely((skb->mark & MARK_KIND) == MARK_KIND_OVERLAY))
@@ -131,6 +176,10 @@ always_inline int to_overlay(struct __sk_buff *skb, struct flow *flow)
 	flow->notify = device_notify(node->tunnel_flags);
 	parsed = device_parse(skb, &packet, flow->family);
 	lxc = lxc_find(&packet.saddr, flow->family);
+	if (!ENABLE_PAST_STACK && snat_is_on(flow->family) && parsed == PACKET_PLAIN)
+		lent = lend_router(skb, flow, &packet, lxc);
+	if (lent < 0)
+		return lent;
 	flow->src_identity = behind_node(skb, &packet, lxc, flow->family);
 	if (flow->src_identity) {
 		code = overlay_tell(skb, overlay_identity(flow->src_identity, flow->family));
@@ -143,7 +192,7 @@ always_inline int to_overlay(struct __sk_buff *skb, struct flow *flow)
 	asked = host_sends(skb, flow, &packet, lxc, NULL, parsed);
 	if (asked < 0)
 		return asked;
-	if (parsed == PACKET_PLAIN)
+	if (parsed == PACKET_PLAIN && !lent)
 		code = from_host(skb, flow, &packet);
 	if (code < 0 || asked == HOST_UNASKED)
 		return code < 0 ? code : TC_ACT_OK;

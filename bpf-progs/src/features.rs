@@ -1,7 +1,7 @@
 //! What a node's programs are loaded with: constants, so that the verifier removes the rest.
 
 use crate::layouts::ConfigFlags;
-use crate::maps::MAGLEV_SIZE;
+use crate::maps::{MAGLEV_SIZE, MapUse};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Unless configured otherwise.
@@ -11,6 +11,43 @@ const LOOPBACK_IPV4: Ipv4Addr = Ipv4Addr::new(169, 254, 42, 1);
 /// Unless configured otherwise.
 const LOOPBACK_IPV6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
 
+/// Parts of the datapath that may be switched off; then their maps are not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parts(u8);
+
+impl Parts {
+    /// What is asked for at the node's own addresses, and at others outside the cluster's, is served.
+    /// Without it another program of the node does that.
+    pub const NODE_PORT: Self = Self(1);
+    /// Addresses of the node stand for others', by IPv4
+    pub const NAT_IPV4: Self = Self(1 << 1);
+    /// and by IPv6:
+    pub const NAT_IPV6: Self = Self(1 << 2);
+    /// for what endpoints send to the world, by IPv4
+    pub const MASQUERADE_IPV4: Self = Self(1 << 3);
+    /// and by IPv6.
+    pub const MASQUERADE_IPV6: Self = Self(1 << 4);
+    /// Some services have Maglev tables.
+    pub const MAGLEV: Self = Self(1 << 5);
+    /// Load is balanced by socket.
+    pub const SOCKETS: Self = Self(1 << 6);
+    /// Packets are handed over past the node's stack. Where another program serves or filters there by
+    /// connections it has to see each packet.
+    pub const PAST_STACK: Self = Self(1 << 7);
+    /// All of them.
+    pub const ALL: Self = Self(0xff);
+
+    /// These without others.
+    pub const fn without(self, others: Self) -> Self {
+        Self(self.0 & !others.0)
+    }
+
+    /// Whether all of these are on.
+    pub const fn has(self, parts: Self) -> bool {
+        self.0 & parts.0 == parts.0
+    }
+}
+
 /// A feature set. Endpoints of one node share it; what differs between them is in their rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
@@ -18,6 +55,8 @@ pub struct Features {
     pub ipv4: bool,
     /// IPv6 passes; otherwise it drops (139).
     pub ipv6: bool,
+    /// What else is switched on.
+    pub parts: Parts,
     /// The notify bits of [`ConfigFlags`] that endpoints may switch on.
     pub notify: u8,
     /// Packets are counted per policy row in `cilium_policystats`.
@@ -56,6 +95,7 @@ impl Default for Features {
         Self {
             ipv4: true,
             ipv6: true,
+            parts: Parts::ALL,
             notify: notify as u8,
             policy_stats: false,
             report_interval: 5,
@@ -74,7 +114,7 @@ impl Default for Features {
 
 impl Features {
     /// The globals of the object and their values, for the loader to set.
-    pub const fn globals(self) -> [(&'static str, u32); 18] {
+    pub const fn globals(self) -> [(&'static str, u32); 22] {
         let [a, b, c, d] = words(self.loopback_ipv6.octets());
         [
             ("ENABLE_IPV4", self.ipv4 as u32),
@@ -87,6 +127,10 @@ impl Features {
             ("ENABLE_DSR", self.dsr as u32),
             ("DSR_BY_SERVICE", self.dsr_by_service as u32),
             ("REFUSE_UNSERVED", self.refuse as u32),
+            ("ENABLE_NODE_PORT", self.parts.has(Parts::NODE_PORT) as u32),
+            ("ENABLE_PAST_STACK", self.parts.has(Parts::PAST_STACK) as u32),
+            ("ENABLE_NAT_IPV4", self.uses(MapUse::Nat4) as u32),
+            ("ENABLE_NAT_IPV6", self.uses(MapUse::Nat6) as u32),
             ("MAGLEV", self.maglev),
             ("NAT_PORT_MIN", self.nat_ports.0 as u32),
             ("NAT_PORT_MAX", self.nat_ports.1 as u32),
@@ -96,6 +140,28 @@ impl Features {
             ("LOOPBACK_IPV6_C", c),
             ("LOOPBACK_IPV6_D", d),
         ]
+    }
+
+    /// Whether maps of that use are there. Nothing else says which belong to what is switched off.
+    pub const fn uses(self, of: MapUse) -> bool {
+        let on = self.parts;
+        match of {
+            MapUse::Always => true,
+            MapUse::Ipv4 => self.ipv4,
+            MapUse::Ipv6 => self.ipv6,
+            MapUse::Nat4 => self.ipv4 && on.has(Parts::NAT_IPV4),
+            MapUse::Nat6 => self.ipv6 && on.has(Parts::NAT_IPV6),
+            MapUse::Masquerade4 => self.ipv4 && on.has(Parts::MASQUERADE_IPV4),
+            MapUse::Masquerade6 => self.ipv6 && on.has(Parts::MASQUERADE_IPV6),
+            MapUse::SourceRanges4 => self.ipv4 && on.has(Parts::NODE_PORT),
+            MapUse::SourceRanges6 => self.ipv6 && on.has(Parts::NODE_PORT),
+            MapUse::Maglev => on.has(Parts::MAGLEV),
+            MapUse::Maglev4 => self.ipv4 && on.has(Parts::MAGLEV),
+            MapUse::Maglev6 => self.ipv6 && on.has(Parts::MAGLEV),
+            MapUse::Sockets => on.has(Parts::SOCKETS),
+            MapUse::Sockets4 => self.ipv4 && on.has(Parts::SOCKETS),
+            MapUse::Sockets6 => self.ipv6 && on.has(Parts::SOCKETS),
+        }
     }
 
     /// The set as a number, for [`crate::layouts::NodeRow::features`]. Loopback addresses and
@@ -108,6 +174,8 @@ impl Features {
             | (self.dsr as u64) << 4
             | (!self.refuse as u64) << 5
             | (self.dsr_by_service as u64) << 6
+            | (!self.parts.has(Parts::PAST_STACK) as u64) << 7
+            | ((!self.parts.0 & 0x7f) as u64) << 57
             | (self.notify as u64) << 8
             | (self.report_flags as u64) << 16
             | (self.report_interval as u64) << 24

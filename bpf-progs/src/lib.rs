@@ -15,6 +15,6 @@ pub mod trace_point;
 mod pod;
 
 pub use drop_reason::DropReason;
-pub use features::Features;
+pub use features::{Features, Parts};
 pub use object::{DEVICE_OBJECT, OBJECT, OVERLAY_OBJECT, SOCKET_OBJECT, SocketHook, build_hash};
 pub use trace_point::{TracePoint, TraceReason};

@@ -29,6 +29,27 @@ pub const RDONLY_PROG: u32 = 128;
 /// Flag `BPF_F_MMAPABLE`: the agent can share its memory with programs.
 pub const MMAPABLE: u32 = 1024;
 
+/// What a map is there for: [`Features::uses`](crate::Features::uses) says whether that is switched on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names of features")]
+pub enum MapUse {
+    Always,
+    Ipv4,
+    Ipv6,
+    Nat4,
+    Nat6,
+    Masquerade4,
+    Masquerade6,
+    SourceRanges4,
+    SourceRanges6,
+    Maglev,
+    Maglev4,
+    Maglev6,
+    Sockets,
+    Sockets4,
+    Sockets6,
+}
+
 /// What a map is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapSpec {
@@ -46,6 +67,14 @@ pub struct MapSpec {
     pub flags: u32,
     /// What the maps are like that an outer map holds; they may be of another size.
     pub inner: Option<&'static MapSpec>,
+    /// What it is there for. Where that is switched off there is no such map.
+    pub of: MapUse,
+}
+
+impl MapSpec {
+    const fn of(self, of: MapUse) -> Self {
+        Self { of, ..self }
+    }
 }
 
 const fn spec<K, V>(
@@ -62,6 +91,7 @@ const fn spec<K, V>(
         max_entries,
         flags,
         inner: None,
+        of: MapUse::Always,
     }
 }
 
@@ -129,8 +159,10 @@ pub fn policy_pin_name(ep_id: u16) -> String {
 
 /// The maps of connections that are being replaced by ones of another size, for each family. A slot
 /// is empty unless such a change is under way.
-pub const OLD_CONNECTIONS: [MapSpec; 2] =
-    [outer("volvox_ct4_old", 2, &OLD_CT4), outer("volvox_ct6_old", 2, &OLD_CT6)];
+pub const OLD_CONNECTIONS: [MapSpec; 2] = [
+    outer("volvox_ct4_old", 2, &OLD_CT4).of(MapUse::Ipv4),
+    outer("volvox_ct6_old", 2, &OLD_CT6).of(MapUse::Ipv6),
+];
 
 /// Each map of connections: its name, and where its predecessor stands, as the place of a map in
 /// [`OLD_CONNECTIONS`] and the slot there.
@@ -152,10 +184,10 @@ pub const MAPS: &[MapSpec] = &[
         512_000,
         NO_PREALLOC | RDONLY_PROG,
     ),
-    spec::<Ct4Key, CtRow>("cilium_ct4_global", MapType::LruHash, 524_288, 0),
-    spec::<Ct4Key, CtRow>("cilium_ct_any4_global", MapType::LruHash, 262_144, 0),
-    spec::<Ct6Key, CtRow>("cilium_ct6_global", MapType::LruHash, 524_288, 0),
-    spec::<Ct6Key, CtRow>("cilium_ct_any6_global", MapType::LruHash, 262_144, 0),
+    spec::<Ct4Key, CtRow>("cilium_ct4_global", MapType::LruHash, 524_288, 0).of(MapUse::Ipv4),
+    spec::<Ct4Key, CtRow>("cilium_ct_any4_global", MapType::LruHash, 262_144, 0).of(MapUse::Ipv4),
+    spec::<Ct6Key, CtRow>("cilium_ct6_global", MapType::LruHash, 524_288, 0).of(MapUse::Ipv6),
+    spec::<Ct6Key, CtRow>("cilium_ct_any6_global", MapType::LruHash, 262_144, 0).of(MapUse::Ipv6),
     spec::<MetricsKey, MetricsRow>("cilium_metrics", MapType::PercpuHash, 1024, 0),
     spec::<u32, u32>("cilium_events", MapType::PerfEventArray, 0, 0),
     spec::<u32, u32>("cilium_signals", MapType::PerfEventArray, 0, 0),
@@ -170,40 +202,49 @@ pub const MAPS: &[MapSpec] = &[
     spec::<u32, EndpointRow>("volvox_endpoint", MapType::Hash, 65535, NO_PREALLOC),
     spec::<u32, NodeRow>("volvox_node", MapType::Array, 1, 0),
     spec::<u32, DeviceRow>("volvox_device", MapType::Hash, 1024, NO_PREALLOC),
-    spec::<Nat4Key, Nat4Row>("cilium_snat_v4_external", MapType::LruHash, NAT_ENTRIES, 0),
-    spec::<Nat6Key, Nat6Row>("cilium_snat_v6_external", MapType::LruHash, NAT_ENTRIES, 0),
-    spec::<Prefix4Key, u8>("cilium_ipmasq_v4", MapType::LpmTrie, 16384, NO_PREALLOC),
-    spec::<Prefix6Key, u8>("cilium_ipmasq_v6", MapType::LpmTrie, 16384, NO_PREALLOC),
-    spec::<Fragment4Key, FragmentRow>("cilium_ipv4_frag_datagrams", MapType::LruHash, 8192, 0),
-    spec::<Fragment6Key, FragmentRow>("cilium_ipv6_frag_datagrams", MapType::LruHash, 8192, 0),
-    hash::<Lb4Key, LbRow>("cilium_lb4_services_v2"),
-    hash::<Lb6Key, LbRow>("cilium_lb6_services_v2"),
-    hash::<u32, Backend4Row>("cilium_lb4_backends_v3"),
-    hash::<u32, Backend6Row>("cilium_lb6_backends_v3"),
-    hash::<MemberKey, Member4Row>("volvox_lb4_members"),
-    hash::<MemberKey, Member6Row>("volvox_lb6_members"),
-    hash::<Be16, ReverseNat4Row>("cilium_lb4_reverse_nat"),
-    hash::<Be16, ReverseNat6Row>("cilium_lb6_reverse_nat"),
-    lru::<Affinity4Key, AffinityRow>("cilium_lb4_affinity"),
-    lru::<Affinity6Key, AffinityRow>("cilium_lb6_affinity"),
+    spec::<Nat4Key, Nat4Row>("cilium_snat_v4_external", MapType::LruHash, NAT_ENTRIES, 0)
+        .of(MapUse::Nat4),
+    spec::<Nat6Key, Nat6Row>("cilium_snat_v6_external", MapType::LruHash, NAT_ENTRIES, 0)
+        .of(MapUse::Nat6),
+    spec::<Prefix4Key, u8>("cilium_ipmasq_v4", MapType::LpmTrie, 16384, NO_PREALLOC)
+        .of(MapUse::Masquerade4),
+    spec::<Prefix6Key, u8>("cilium_ipmasq_v6", MapType::LpmTrie, 16384, NO_PREALLOC)
+        .of(MapUse::Masquerade6),
+    spec::<Fragment4Key, FragmentRow>("cilium_ipv4_frag_datagrams", MapType::LruHash, 8192, 0)
+        .of(MapUse::Ipv4),
+    spec::<Fragment6Key, FragmentRow>("cilium_ipv6_frag_datagrams", MapType::LruHash, 8192, 0)
+        .of(MapUse::Ipv6),
+    hash::<Lb4Key, LbRow>("cilium_lb4_services_v2").of(MapUse::Ipv4),
+    hash::<Lb6Key, LbRow>("cilium_lb6_services_v2").of(MapUse::Ipv6),
+    hash::<u32, Backend4Row>("cilium_lb4_backends_v3").of(MapUse::Ipv4),
+    hash::<u32, Backend6Row>("cilium_lb6_backends_v3").of(MapUse::Ipv6),
+    hash::<MemberKey, Member4Row>("volvox_lb4_members").of(MapUse::Ipv4),
+    hash::<MemberKey, Member6Row>("volvox_lb6_members").of(MapUse::Ipv6),
+    hash::<Be16, ReverseNat4Row>("cilium_lb4_reverse_nat").of(MapUse::Ipv4),
+    hash::<Be16, ReverseNat6Row>("cilium_lb6_reverse_nat").of(MapUse::Ipv6),
+    lru::<Affinity4Key, AffinityRow>("cilium_lb4_affinity").of(MapUse::Ipv4),
+    lru::<Affinity6Key, AffinityRow>("cilium_lb6_affinity").of(MapUse::Ipv6),
     hash::<AffinityMatchKey, u8>("cilium_lb_affinity_match"),
     spec::<SourceRange4Key, u8>(
         "cilium_lb4_source_range",
         MapType::LpmTrie,
         LB_ENTRIES,
         NO_PREALLOC,
-    ),
+    )
+    .of(MapUse::SourceRanges4),
     spec::<SourceRange6Key, u8>(
         "cilium_lb6_source_range",
         MapType::LpmTrie,
         LB_ENTRIES,
         NO_PREALLOC,
-    ),
-    maglev("cilium_lb4_maglev"),
-    maglev("cilium_lb6_maglev"),
-    lru::<ReverseSk4Key, ReverseSk4Row>("cilium_lb4_reverse_sk"),
-    lru::<ReverseSk6Key, ReverseSk6Row>("cilium_lb6_reverse_sk"),
-    spec::<u32, SocketSet>("volvox_sockets", MapType::Array, SOCKET_SETS, MMAPABLE),
+    )
+    .of(MapUse::SourceRanges6),
+    maglev("cilium_lb4_maglev").of(MapUse::Maglev4),
+    maglev("cilium_lb6_maglev").of(MapUse::Maglev6),
+    lru::<ReverseSk4Key, ReverseSk4Row>("cilium_lb4_reverse_sk").of(MapUse::Sockets4),
+    lru::<ReverseSk6Key, ReverseSk6Row>("cilium_lb6_reverse_sk").of(MapUse::Sockets6),
+    spec::<u32, SocketSet>("volvox_sockets", MapType::Array, SOCKET_SETS, MMAPABLE)
+        .of(MapUse::Sockets),
     spec::<u32, LbNumbersRow>("volvox_lb", MapType::Array, 1, 0),
 ];
 

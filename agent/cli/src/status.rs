@@ -13,8 +13,8 @@ use volvox_inspect::{evidence::Evidence, flight::boot_id};
 use volvox_rest::{
     RestClient,
     models::{
-        ClusterNodes, Endpoint, Recorder, RemoteCluster, ServicesSummary, Source, Status,
-        StatusAnswer, WaitList,
+        ClusterNodes, Endpoint, KubeProxyReplacement, NodeDevice, Recorder, RemoteCluster,
+        ServicesSummary, Source, Status, StatusAnswer, WaitList,
     },
 };
 
@@ -93,6 +93,7 @@ pub(super) async fn show(
         ("Addresses", details.ipam.status.trim_end_matches(", ").replace(", ", "\n")),
         ("Devices", device_lines(&devices)),
         ("Services", service_lines(&services)),
+        ("KubeProxy", replacement_line(&details.kube_proxy_replacement)),
         ("KVStore", kvstore_line(&details.kvstore)),
         ("Clusters", lines(clusters.iter().map(String::as_str))),
         ("Sources", sources::lines(&heard)),
@@ -106,6 +107,21 @@ fn node_line(own: String, nodes: &ClusterNodes) -> String {
     match nodes.nodes_added.len().saturating_sub(1) {
         0 => own,
         others => format!("{own}, and {} known", count(others, "other node")),
+    }
+}
+
+/// Whether a kube-proxy is replaced, and at which devices.
+fn replacement_line(status: &KubeProxyReplacement) -> String {
+    let direct = |name: &str| status.direct_routing_device.as_deref() == Some(name);
+    let device = |NodeDevice { ip, name }: &NodeDevice| {
+        let addresses = ip.iter().map(|address| format!(" {address}")).collect::<String>();
+        let direct = if direct(name) { " (Direct Routing)" } else { "" };
+        format!("{name}{addresses}{direct}")
+    };
+    let devices: Vec<_> = status.device_list.iter().map(device).collect();
+    match devices.is_empty() {
+        true => format!("replacement {}", status.mode),
+        false => format!("replacement {} [{}]", status.mode, devices.join(", ")),
     }
 }
 

@@ -14,7 +14,7 @@ use volvox_actors::{
 };
 use volvox_bpf_progs::{
     layouts::{Ct4Key, Ct6Key, CtRow, MetricsKey, MetricsRow, TupleFlags},
-    maps::{CONNECTIONS, MAPS, MapSpec, OLD_CONNECTIONS, POLICY},
+    maps::{self, CONNECTIONS, MAPS, MapSpec, MapUse, OLD_CONNECTIONS, POLICY},
 };
 use zerocopy::FromBytes;
 
@@ -83,7 +83,19 @@ impl Dump {
     }
 
     fn table<K: Plain, V: Plain>(&self, name: &str) -> Result<Table<K, V>, DatapathError> {
-        self.read_as(name, self.map(name)?)
+        match self.map(name) {
+            Ok(map) => self.read_as(name, map),
+            Err(_) if self.is_off(name) => {
+                Ok(Table::absent(name, Default::default(), Default::default()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a map is not there because the agent whose maps these are has switched off what needs it.
+    fn is_off(&self, name: &str) -> bool {
+        let may_be = maps::by_name(name).is_some_and(|spec| spec.of != MapUse::Always);
+        may_be && !self.pins.map(name).exists() && self.pins.map("volvox_node").exists()
     }
 
     fn read_as<K: Plain, V: Plain>(

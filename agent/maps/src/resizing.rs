@@ -20,8 +20,8 @@ use super::{error::refused, sys::Map, table::scan};
 /// track in both.
 #[derive(Debug)]
 pub struct Resizing {
-    /// `volvox_ct4_old` and `volvox_ct6_old`.
-    pub outers: [Map; 2],
+    /// `volvox_ct4_old` and `volvox_ct6_old`, each of a family that is on.
+    pub outers: [Option<Map>; 2],
 }
 
 /// Where the predecessor of one map stands while that is replaced.
@@ -36,13 +36,15 @@ pub struct Slot<'a> {
 }
 
 impl Resizing {
-    fn slots(&self) -> [Slot<'_>; 4] {
-        CONNECTIONS.map(|(name, outer, number)| Slot { name, outer: &self.outers[outer], number })
+    fn slots(&self) -> impl Iterator<Item = Slot<'_>> {
+        CONNECTIONS.into_iter().filter_map(|(name, outer, number)| {
+            Some(Slot { name, outer: self.outers[outer].as_ref()?, number })
+        })
     }
 
     /// The slot of a map; `None` if it is none of connections.
     pub fn slot(&self, name: &str) -> Option<Slot<'_>> {
-        self.slots().into_iter().find(|slot| slot.name == name)
+        self.slots().find(|slot| slot.name == name)
     }
 
     /// Takes over what only the maps before have, and lets go of them. To be called when every hook

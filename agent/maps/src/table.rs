@@ -37,10 +37,11 @@ impl<T: FromBytes + IntoBytes + Immutable> Plain for T {}
 /// Rows, and where the next ones begin.
 pub type Page<K, V> = (Vec<(K, V)>, Option<Box<[u8]>>);
 
-/// A map with typed rows, which counts what is written to it.
+/// A map with typed rows, which counts what is written to it. One of what is switched off has no map, and
+/// no rows.
 #[derive(Debug)]
 pub struct Table<K, V> {
-    map: Map,
+    map: Option<Map>,
     name: String,
     writes: Arc<AtomicU64>,
     tally: Arc<MapTally>,
@@ -53,12 +54,26 @@ impl<K: Plain, V: Plain> Table<K, V> {
         assert_eq!(map.key_bytes(), size_of::<K>(), "{name}: its key was compared");
         assert_eq!(map.value_bytes(), size_of::<V>(), "{name}: its value was compared");
         tally.has_room(map.info().max_entries);
-        Self { map, name: name.to_owned(), writes, tally, rows: PhantomData }
+        Self { map: Some(map), ..Self::absent(name, writes, tally) }
+    }
+
+    /// The rows of a map that is not there because what needs it is switched off: none, and none can be
+    /// written.
+    pub fn absent(name: &str, writes: Arc<AtomicU64>, tally: Arc<MapTally>) -> Self {
+        Self { map: None, name: name.to_owned(), writes, tally, rows: PhantomData }
     }
 
     /// How many rows it has room for.
     pub fn room(&self) -> u32 {
-        self.map.info().max_entries
+        self.map.as_ref().map_or(0, |map| map.info().max_entries)
+    }
+
+    fn to_write(&self) -> Result<&Map, KernelError> {
+        let off = || {
+            let off = io::Error::other("what it belongs to is switched off; restart the agent");
+            self.refused("write")(off)
+        };
+        self.map.as_ref().ok_or_else(off)
     }
 
     fn updated(&self, rows: usize, result: &io::Result<()>) {
@@ -78,20 +93,22 @@ impl<K: Plain, V: Plain> Table<K, V> {
     /// Reads a row.
     pub fn get(&self, key: &K) -> Result<Option<V>, KernelError> {
         let mut value = V::new_zeroed();
-        let found = self.map.lookup(key.as_bytes(), bytes_of(&mut value));
+        let Some(map) = &self.map else { return Ok(None) };
+        let found = map.lookup(key.as_bytes(), bytes_of(&mut value));
         Ok(found.map_err(self.refused("read"))?.then_some(value))
     }
 
     /// Writes a row.
     pub fn put(&self, key: &K, value: &V) -> Result<(), KernelError> {
-        let result = self.map.update(key.as_bytes(), value.as_bytes());
+        let result = self.to_write()?.update(key.as_bytes(), value.as_bytes());
         self.updated(result.is_ok().into(), &result);
         result.map_err(self.refused("write"))
     }
 
     /// Removes a row; false if there was none.
     pub fn delete(&self, key: &K) -> Result<bool, KernelError> {
-        let (deleted, result) = match self.map.delete(key.as_bytes()) {
+        let Some(map) = &self.map else { return Ok(false) };
+        let (deleted, result) = match map.delete(key.as_bytes()) {
             Ok(deleted) => (deleted, Ok(())),
             Err(error) => (false, Err(error)),
         };
@@ -101,17 +118,21 @@ impl<K: Plain, V: Plain> Table<K, V> {
 
     /// Writes rows by batches, in order, up to the first that is refused.
     pub fn put_all(&self, keys: &[K], values: &[V]) -> Result<(), KernelError> {
-        let (done, result) = self.map.update_batch(keys.as_bytes(), values.as_bytes());
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let (done, result) = self.to_write()?.update_batch(keys.as_bytes(), values.as_bytes());
         self.updated(done, &result);
         result.map_err(self.refused("write"))
     }
 
     /// Removes rows by batches; those that do not exist are passed over. Answers how many were.
     pub fn delete_all(&self, mut keys: &[K]) -> Result<usize, KernelError> {
+        let Some(map) = &self.map else { return Ok(0) };
         let mut deleted = 0;
         let mut outcome = Ok(());
         while !keys.is_empty() {
-            let (done, result) = self.map.delete_batch(keys.as_bytes());
+            let (done, result) = map.delete_batch(keys.as_bytes());
             deleted += done;
             match result {
                 Err(error) if error.raw_os_error() != Some(libc::ENOENT) => {
@@ -137,12 +158,13 @@ impl<K: Plain, V: Plain> Table<K, V> {
 
     /// Reads some rows, from a place on; and where the next ones begin.
     pub fn page(&self, from: Option<&[u8]>) -> Result<Page<K, V>, KernelError> {
+        let Some(map) = &self.map else { return Ok((Vec::new(), None)) };
         let (key, value) = (size_of::<K>(), size_of::<V>());
         let mut room = PAGE_ROWS;
         loop {
             let mut cursor = from.map_or_else(Cursor::default, Cursor::at);
             let (mut keys, mut values) = (vec![0; room * key], vec![0; room * value]);
-            match self.map.lookup_batch(&mut cursor, &mut keys, &mut values) {
+            match map.lookup_batch(&mut cursor, &mut keys, &mut values) {
                 Ok((count, more)) => {
                     let keys = keys.chunks_exact(key).take(count);
                     let rows = keys.zip(values.chunks_exact(value)).filter_map(|(key, value)| {
@@ -173,9 +195,10 @@ impl<K: Plain, V: Plain> Table<K, V> {
         &self,
         mut batch: impl FnMut(&mut dyn Iterator<Item = (K, V)>) -> Result<(), KernelError>,
     ) -> Result<(), KernelError> {
+        let Some(map) = &self.map else { return Ok(()) };
         let mut inner = Ok(());
         let mut seen = 0;
-        let scanned = scan(&self.map, |keys, values| {
+        let scanned = scan(map, |keys, values| {
             seen += (keys.len() / size_of::<K>()) as u64;
             let mut rows = keys
                 .chunks_exact(size_of::<K>())

@@ -193,6 +193,20 @@ pub const SETTINGS: &[Setting] = &[
         "Whether nodes are held to policy",
     ),
     flag(
+        "kubeProxyReplacement",
+        "kube-proxy-replacement",
+        Switch,
+        Template,
+        "Whether the agent serves what a kube-proxy would; with false one has to run on every node",
+    ),
+    flag(
+        "kubeProxyReplacementHealthzBindAddr",
+        "kube-proxy-replacement-healthz-bind-address",
+        Text,
+        EMPTY,
+        "Where load balancers ask whether a node serves services, as 0.0.0.0:10256",
+    ),
+    flag(
         "loadBalancer.mode",
         "bpf-lb-mode",
         Choice(&["snat", "dsr"]),

@@ -40,6 +40,8 @@ pub struct Facts {
     pub options: BTreeMap<String, i64>,
     /// Root of the BPF filesystem.
     pub bpf_root: PathBuf,
+    /// Where the proc file system is mounted.
+    pub procfs: PathBuf,
     /// The socket that the API listens on.
     pub socket_path: PathBuf,
     /// Every setting, by Cilium's names where it has them.

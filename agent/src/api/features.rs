@@ -22,6 +22,8 @@ const NODE_PORTS: (u16, u16) = (30_000, 32_767);
 pub struct Features {
     /// Families of which what pods send to the world leaves with the node's address.
     pub masquerade: Families,
+    /// Whether services are served in the place of a kube-proxy.
+    pub kube_proxy_replacement: bool,
     /// Whether sockets connect to backends themselves.
     pub socket_lb: bool,
     /// How backends are chosen: `random`, `maglev`.
@@ -87,36 +89,41 @@ pub(super) fn protocols(features: &Features) -> Map<String, Value> {
         .collect()
 }
 
-/// Services are always served: what kube-proxy would do is done here.
+/// What is done in the place of a kube-proxy. Whoever reads it expects to be told of node ports, whether
+/// they are served or not.
 pub(super) fn kube_proxy_replacement(
     features: &Features,
     devices: &DevicesStatus,
 ) -> KubeProxyReplacement {
-    let running = || devices.devices.iter().filter(|device| device.attached);
+    let replaces = features.kube_proxy_replacement;
+    let running = || devices.devices.iter().filter(|device| replaces && device.attached);
     let device_list = running().map(|device| NodeDevice {
         ip: device.addresses.iter().map(|address| address.to_string()).collect(),
         name: device.name.clone(),
     });
     let maglev = features.algorithm == "maglev";
-    let mut node_port = json!({
-        "acceleration": "Disabled",
-        "algorithm": if maglev { "Maglev" } else { "Random" },
-        "enabled": true,
-        "mode": features.mode.to_uppercase(),
-        "portMin": NODE_PORTS.0,
-        "portMax": NODE_PORTS.1,
-    });
-    if maglev {
-        node_port["lutSize"] = json!(features.maglev_table);
+    let mut node_port = json!({ "enabled": replaces });
+    if replaces {
+        node_port = json!({
+            "acceleration": "Disabled",
+            "algorithm": if maglev { "Maglev" } else { "Random" },
+            "enabled": true,
+            "mode": features.mode.to_uppercase(),
+            "portMin": NODE_PORTS.0,
+            "portMax": NODE_PORTS.1,
+        });
+        if maglev {
+            node_port["lutSize"] = json!(features.maglev_table);
+        }
     }
     KubeProxyReplacement {
-        mode: "True".to_owned(),
+        mode: if replaces { "True" } else { "False" }.to_owned(),
         device_list: device_list.collect(),
         devices: running().map(|device| device.name.clone()).collect(),
         direct_routing_device: running().next().map(|device| device.name.clone()),
         features: json!({
-            "externalIPs": { "enabled": true },
-            "hostPort": { "enabled": true },
+            "externalIPs": { "enabled": replaces },
+            "hostPort": { "enabled": replaces },
             "nodePort": node_port,
             "sessionAffinity": { "enabled": true },
             "socketLB": { "enabled": features.socket_lb },
@@ -198,11 +205,21 @@ mod tests {
             devices: vec![device("eth0", false), device("eth1", true)],
             ..DevicesStatus::default()
         };
-        let features = Features { algorithm: "maglev".to_owned(), ..Features::default() };
+        let mut features = Features {
+            algorithm: "maglev".to_owned(),
+            kube_proxy_replacement: true,
+            ..Features::default()
+        };
         let status = kube_proxy_replacement(&features, &devices);
         assert_eq!((status.mode.as_str(), status.devices), ("True", vec!["eth1".to_owned()]));
         assert_eq!(status.device_list[0].ip, ["192.0.2.7"]);
         assert_eq!(status.features["nodePort"]["algorithm"], "Maglev");
         assert_eq!(status.features["socketLB"]["enabled"], false);
+        features.kube_proxy_replacement = false;
+        features.socket_lb = true;
+        let status = kube_proxy_replacement(&features, &devices);
+        assert_eq!((status.mode.as_str(), status.devices.len()), ("False", 0));
+        assert_eq!(status.features["nodePort"], json!({ "enabled": false }));
+        assert_eq!(status.features["socketLB"]["enabled"], true);
     }
 }

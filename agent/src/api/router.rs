@@ -16,7 +16,7 @@ use volvox_actors::host::Beat;
 use volvox_inspect::{flight::FlightView, http::json_response};
 
 use super::{
-    Facts, Limiter, Opening, RuntimeOptions,
+    Facts, KubeProxyLook, Limiter, Opening, RuntimeOptions,
     bounds::{addressed, bound_body},
     error::Framed,
     handlers::{
@@ -54,6 +54,8 @@ pub struct Api {
     pub opening: Opening,
     /// What sources said that no actor follows.
     pub ears: Ears,
+    /// What was seen of a kube-proxy.
+    pub kube_proxy: KubeProxyLook,
 }
 
 /// What is served on the port for Prometheus, `--prometheus-serve-addr`.

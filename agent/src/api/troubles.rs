@@ -18,7 +18,7 @@ use volvox_actors::{
     restore::RestoreReport,
 };
 
-use super::{Api, devices, mesh, services, sharing::Sharing, sources, views::Views};
+use super::{Api, devices, mesh, services, services_by, sharing::Sharing, sources, views::Views};
 use crate::{wait_cycles, watchdog};
 
 /// What names begin with that are about sources of a cluster.
@@ -79,6 +79,7 @@ pub(super) fn all(api: &Api, views: &Views) -> Vec<Trouble> {
     let shared = shared.chain(plain).chain(brought);
     let shared = shared.chain(views.mesh.iter().flatten().filter_map(mesh::trouble));
     let shared = shared.chain(services::troubles(&views.services));
+    let shared = shared.chain(services_by::trouble(&api.facts, &views.services, &views.kube_proxy));
     let shared = shared.chain(devices::troubles(&views.devices)).chain(of_routes(&views.routes));
     let shared = shared.chain(of_rows(&views.ipcache)).chain(of_node(&views.node));
     let shared = shared.chain(of_policies(&views.refused));

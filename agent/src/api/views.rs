@@ -36,7 +36,7 @@ use super::{
     troubles::{Trouble, of_host},
     verify::{verify, verify_devices},
 };
-use crate::gateway::GatewayError;
+use crate::{gateway::GatewayError, kube_proxy::KubeProxy};
 
 /// What each part says. Parts that this agent does not have say nothing.
 #[derive(Clone, Debug)]
@@ -60,6 +60,7 @@ pub(super) struct Views {
     pub(super) node: NodeStatus,
     pub(super) sources: Vec<Source>,
     pub(super) refused: Vec<RefusedPolicy>,
+    pub(super) kube_proxy: KubeProxy,
 }
 
 impl Views {
@@ -68,9 +69,11 @@ impl Views {
     /// While many endpoints restore, every round through the actors' thread takes its time, and there is
     /// little to ask the kernel: so all are asked at once, and those again of whom it had something to say.
     pub(super) async fn ask(api: &Api, what: &'static str) -> Result<Self, GatewayError> {
-        let looks = async { tokio::join!(verify(api, None), verify_devices(api)) };
-        let ((endpoints, devices), views) = tokio::join!(looks, Self::gather(api, what));
-        let mut views = views?;
+        let kube_proxy = api.kube_proxy.look(api.facts.procfs.clone());
+        let looks = async { tokio::join!(verify(api, None), verify_devices(api), kube_proxy) };
+        let ((endpoints, devices, kube_proxy), views) =
+            tokio::join!(looks, Self::gather(api, what));
+        let mut views = Self { kube_proxy, ..views? };
         if endpoints {
             views.endpoints = list(api, what).await?;
         }
@@ -142,6 +145,7 @@ impl Views {
             node,
             sources,
             refused,
+            kube_proxy: KubeProxy::Unknown,
         })
     }
 }

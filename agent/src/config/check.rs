@@ -6,7 +6,7 @@ use volvox_actors::node::local_node::IpamMode;
 
 use super::{
     Config, ConfigError, IdentityAllocationMode, KvStoreKind, Origin, RoutingMode, TunnelProtocol,
-    WITHOUT_ETCD_RS, cni, layers::Origins,
+    WITHOUT_ETCD_RS, cni, kube_proxy, layers::Origins,
 };
 
 /// The least that every link must carry with IPv6, bytes.
@@ -200,6 +200,7 @@ fn warnings(config: &Config, origins: &Origins) -> Vec<String> {
             warnings.push(format!("--{flag} has no effect: --routing-mode is native"));
         }
     }
+    warnings.extend(kube_proxy::warnings(config, origins));
     let has_servers = config.kvstore.is_some_and(KvStoreKind::has_servers);
     if !has_servers && !config.kvstore_opt.is_empty() {
         warnings.push("--kvstore-opt has no effect without --kvstore=etcd".to_owned());

@@ -98,7 +98,6 @@ const KEYS: &[(&str, Meaning)] = &[
     ("install-no-conntrack-iptables-rules", Fixed(OFF, "no rules of iptables are made")),
     ("ipam-cilium-node-update-rate", Others),
     ("iptables-random-fully", Fixed(OFF, "no rules of iptables are made")),
-    ("kube-proxy-replacement", Fixed(&["true"], "services of every type are served here")),
     ("l2-*", Of(L2)),
     ("log-opt", Tuning),
     ("max-connected-clusters", Fixed(&["255"], "a mesh has at most 255 clusters")),

@@ -15,8 +15,8 @@ use volvox_system::duration::{as_nanoseconds, parse_duration};
 
 use super::{
     AllowLocalhost, CniOptions, EnablePolicy, EtcdOptions, IdentityAllocationMode, Ipam,
-    KvStoreKind, LbAlgorithm, LbMode, LogFormat, LogLevel, MonitorAggregation, NoBackendResponse,
-    NodeAddress, Range, RateLimits, RoutingMode, TcpFlags, TunnelProtocol,
+    KubeProxyOptions, KvStoreKind, LbAlgorithm, LbMode, LogFormat, LogLevel, MonitorAggregation,
+    NoBackendResponse, NodeAddress, Range, RateLimits, RoutingMode, TcpFlags, TunnelProtocol,
     aggregation::parse_interval,
     values::{
         OptionalAddress, parse_lease_ttl, parse_list, parse_listen_address, parse_optional_address,
@@ -464,6 +464,11 @@ pub struct Config {
     /// Address of the dashboard, loopback only: `:9880`; not served if empty
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9880", value_parser = parse_optional_address)]
     pub dashboard_addr: OptionalAddress,
+
+    /// What it does in the place of a kube-proxy.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub kube_proxy: KubeProxyOptions,
 
     /// The CNI configuration.
     #[command(flatten)]

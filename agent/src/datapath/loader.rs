@@ -10,7 +10,7 @@ use volvox_maps::{
     sys,
 };
 
-use super::generation::Program;
+use super::{generation::Program, off::StandIns};
 
 /// How often a program's loading is tried while signals interrupt it: what stops the machine for a
 /// moment, again and again, may do so each second, and a large program takes a good part of one.
@@ -44,12 +44,13 @@ pub(super) fn open(
     object: &[u8],
     programs: impl Fn(&mut Ebpf) -> Result<(), Box<dyn std::error::Error>>,
 ) -> Result<Ebpf, DatapathError> {
+    let stand_ins = StandIns::pin(pins, features)?;
     let attempt = |level| -> Result<Ebpf, Box<dyn std::error::Error>> {
         let globals = features.globals();
         let mut loader = EbpfLoader::new();
         loader.verifier_log_level(level);
         for spec in MAPS {
-            loader.map_pin_path(spec.name, pins.map(spec.name));
+            loader.map_pin_path(spec.name, stand_ins.place(pins, spec.name));
         }
         for (name, value) in &globals {
             // Not every object asks for all.

@@ -5,11 +5,12 @@ use std::{io, os::fd::AsFd, sync::Arc};
 
 use volvox_actors::ports::KernelError;
 use volvox_bpf_progs::{
+    Features,
     layouts::{
         ConfigRow, Ct4Key, Ct6Key, CtRow, DeviceRow, EndpointRow, IpcacheKey, IpcacheRow, LxcKey,
         LxcRow, Nat4Key, Nat4Row, Nat6Key, Nat6Row, NodeRow, Prefix4Key, Prefix6Key,
     },
-    maps::{self, MAPS, MapSpec, MapType, OLD_CONNECTIONS},
+    maps::{self, MAPS, MapSpec, MapType, MapUse, OLD_CONNECTIONS},
 };
 use volvox_maps::{
     cpus,
@@ -106,11 +107,11 @@ pub(super) struct Maps {
 pub(super) const EMPTY_POLICY: &str = "volvox_policy_empty";
 
 impl Maps {
-    /// Opens every map, and makes those that are not there. `orphans` are maps that loaded
-    /// programs use: one whose pin was lost is pinned again, not replaced.
+    /// Opens every map of what is switched on, and makes those that are not there. `orphans` are maps
+    /// that loaded programs use: one whose pin was lost is pinned again, not replaced.
     pub(super) fn open(
         pins: &Pins,
-        sizes: MapSizes,
+        (sizes, features): (MapSizes, Features),
         writes: &Writes,
         orphans: impl Fn() -> Vec<Map>,
     ) -> Result<Self, DatapathError> {
@@ -124,14 +125,18 @@ impl Maps {
         let tables = TableMaps::of(pins, sizes)?;
         let opening = Opening { pins, sizes, orphans, tables: &tables };
         let [ct4, ct6] = &OLD_CONNECTIONS;
-        let resizing = Resizing { outers: [opening.open(ct4, None)?, opening.open(ct6, None)?] };
+        let is_on = |spec: &MapSpec| features.uses(spec.of);
+        let outer = |spec| is_on(spec).then(|| opening.open(spec, None)).transpose();
+        let resizing = Resizing { outers: [outer(ct4)?, outer(ct6)?] };
         let (mut opened, mut is_behind) = (Vec::with_capacity(MAPS.len()), false);
-        for spec in MAPS.iter().filter(|spec| !OLD_CONNECTIONS.contains(spec)) {
+        for spec in MAPS.iter().filter(|spec| is_on(spec) && !OLD_CONNECTIONS.contains(spec)) {
             let map = opening.open(spec, Some(&resizing))?;
             is_behind |= !same_size(map.info(), &desired(spec, sizes)?);
             opened.push((spec.name, map));
         }
-        tables.settle(pins)?;
+        if features.uses(MapUse::Maglev) {
+            tables.settle(pins)?;
+        }
         Ok(Self { is_behind, ..Self::assemble(opened, resizing, empty, tables.table(), writes) })
     }
 
@@ -143,21 +148,21 @@ impl Maps {
         writes: &Writes,
     ) -> Self {
         let outers = OLD_CONNECTIONS.iter().map(|spec| spec.name).zip(&resizing.outers);
+        let outers = outers.filter_map(|(name, map)| Some((name, map.as_ref()?)));
         let maps = outers.chain(opened.iter().map(|(name, map)| (*name, map)));
         let ids = maps.map(|(name, map)| (name, map.info().id)).collect();
         let mut take = |name: &str| {
             let at = opened.iter().position(|(found, _)| *found == name);
-            opened.swap_remove(at.expect("every map used here is in the table of maps")).1
+            at.map(|at| opened.swap_remove(at).1)
         };
         macro_rules! table {
-            ($name:literal, $writes:ident) => {
-                Table::new(
-                    take($name),
-                    $name,
-                    Arc::clone(&writes.$writes),
-                    writes.tallies.of($name),
-                )
-            };
+            ($name:literal, $writes:ident) => {{
+                let (writes, tally) = (Arc::clone(&writes.$writes), writes.tallies.of($name));
+                match take($name) {
+                    Some(map) => Table::new(map, $name, writes, tally),
+                    None => Table::absent($name, writes, tally),
+                }
+            }};
         }
         Self {
             lxc: table!("cilium_lxc", endpoint_maps),
@@ -201,7 +206,7 @@ impl Maps {
             nat6: table!("cilium_snat_v6_external", translations),
             unmasqueraded4: table!("cilium_ipmasq_v4", devices),
             unmasqueraded6: table!("cilium_ipmasq_v6", devices),
-            slots: take("volvox_policy"),
+            slots: take("volvox_policy").expect("it is always switched on"),
             empty,
             resizing,
             is_behind: false,

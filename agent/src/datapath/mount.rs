@@ -4,6 +4,7 @@
 
 use std::{io, os::fd::AsFd};
 
+use volvox_bpf_progs::maps::MapUse;
 use volvox_maps::{
     error::DatapathError,
     pins::{HOOKS, Pins, bpffs, make_dir, program_name},
@@ -49,7 +50,9 @@ impl Datapath {
             let map = Map::by_id(id).map_err(|e| bpffs("open the map of", path.clone(), e))?;
             pin_unless_there(map, &path).map_err(|e| bpffs("pin a map at", path, e))?;
         }
-        TableMaps::of(&pins, self.sizes)?.settle(&pins)?;
+        if self.build.features().uses(MapUse::Maglev) {
+            TableMaps::of(&pins, self.sizes)?.settle(&pins)?;
+        }
         let generation = self.generation();
         let directory = self.build.directory(&pins);
         make_dir(&directory).map_err(|e| bpffs("make", directory.clone(), e))?;

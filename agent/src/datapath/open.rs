@@ -27,6 +27,7 @@ use super::{
     devices::{Devices, Switch},
     generation::{Build, Generation, Generations, maps_in_use},
     maps::{MapSizes, Maps, policy_spec},
+    off,
     policies::{Built, Policies},
     running::maps_of_running,
     snapshot, sockets,
@@ -103,6 +104,8 @@ impl Datapath {
             }
             settled => settled?,
         }
+        // No hook that is to run the programs desired uses these any more.
+        off::remove(&pins, features)?;
         let generation = RwLock::new(generation);
         let sizes = config.sizes;
         writes.tallies.of(POLICY.name).has_room(sizes.policy);
@@ -304,7 +307,7 @@ fn take_up(
         let running = running.iter().filter_map(|id| Map::by_id(*id).ok());
         maps_in_use(pins).into_iter().chain(running).collect()
     };
-    let maps = Maps::open(pins, sizes, writes, orphans)?;
+    let maps = Maps::open(pins, (sizes, build.features()), writes, orphans)?;
     let mut all = true;
     let generation = Generations { pins, maps: &maps, build }.open(|generation| {
         all = switch(pins, &maps, writes, generation)?;

@@ -229,7 +229,7 @@ impl ServiceMaps {
 
     /// Reads all of them.
     pub(super) fn read(&self) -> Result<ServiceTables, KernelError> {
-        let room = self.slots4.room() as usize;
+        let room = self.slots4.room().max(self.slots6.room()) as usize;
         let mut tables = ServiceTables { room, ..ServiceTables::default() };
         if let Some(row) = self.numbers.get(&0)? {
             tables.unused = UnusedNumbers { backend: row.next_backend, service: row.next_service };

@@ -20,27 +20,28 @@ const SET_WORDS: usize = size_of::<SocketSet>() / size_of::<u64>();
 /// and of one of its notes, which follow the sockets that they are of.
 const NOTE_WORDS: usize = size_of::<SocketNote>() / size_of::<u64>();
 
-/// The map of notes, open.
+/// The map of notes, open; none while load is not balanced by socket.
 #[derive(Debug)]
 pub(super) struct SocketNotes {
-    map: Map,
+    map: Option<Map>,
 }
 
 impl SocketNotes {
     /// A map whose layout was compared.
-    pub(super) fn new(map: Map) -> Self {
+    pub(super) fn new(map: Option<Map>) -> Self {
         Self { map }
     }
 
-    fn memory(&self) -> Result<Mapping, KernelError> {
+    fn memory(&self) -> Result<Option<Mapping>, KernelError> {
+        let Some(map) = &self.map else { return Ok(None) };
         let bytes = SOCKET_SETS as usize * size_of::<SocketSet>();
-        let mapping = Mapping::of_file(&self.map, bytes, true);
+        let mapping = Mapping::of_file(map, bytes, true).map(Some);
         mapping.map_err(|error| refused("share the memory of", "map volvox_sockets", &error))
     }
 
     /// Sockets, each with the backend that it was led to, and by which service.
     pub(super) fn all(&self) -> Result<Vec<(u64, SocketAddr, Be16)>, KernelError> {
-        let memory = self.memory()?;
+        let Some(memory) = self.memory()? else { return Ok(Vec::new()) };
         let sets = memory.words().chunks_exact(SET_WORDS);
         Ok(sets.flat_map(|set| (0..SOCKET_NOTES).filter_map(|at| read(set, at))).collect())
     }
@@ -50,7 +51,7 @@ impl SocketNotes {
         if all.is_empty() {
             return Ok(());
         }
-        let memory = self.memory()?;
+        let Some(memory) = self.memory()? else { return Ok(()) };
         all.iter().for_each(|noted| forget(memory.words(), *noted));
         Ok(())
     }
@@ -58,7 +59,7 @@ impl SocketNotes {
     /// Writes a set.
     #[cfg(test)]
     pub(super) fn put(&self, index: u32, set: &SocketSet) {
-        self.map.update(index.as_bytes(), set.as_bytes()).unwrap();
+        self.map.as_ref().unwrap().update(index.as_bytes(), set.as_bytes()).unwrap();
     }
 }
 

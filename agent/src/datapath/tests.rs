@@ -7,6 +7,7 @@ mod hooks;
 mod maps;
 mod nat;
 mod network;
+mod off;
 mod pages;
 mod policies;
 mod port;

@@ -50,6 +50,8 @@ subprogram int is_related(struct __sk_buff *skb, struct packet *packet, __u32 te
 	if (row) {
 		packet->rev_nat = row->rev_nat_index;
 		packet->node_port = (row->flags & CT_NODE_PORT) != 0;
+		if (!ENABLE_NODE_PORT && packet->node_port)
+			packet->node_port = packet->rev_nat = 0;
 	}
 	return row != NULL;
 }
@@ -185,6 +187,9 @@ always_inline int admit_family(struct __sk_buff *skb, const struct flow *flow, s
 	if (answered) {
 		packet->rev_nat = answered->rev_nat_index;
 		packet->node_port = (answered->flags & CT_NODE_PORT) != 0;
+		/* The entry is from before another program served such. */
+		if (!ENABLE_NODE_PORT && packet->node_port)
+			packet->node_port = packet->rev_nat = 0;
 		packet->own_port = packet->node_port ? 0 : answered->nat_port;
 		packet->answer = true;
 	} else {

@@ -99,7 +99,7 @@ always_inline int to_asker(struct __sk_buff *skb, struct flow *flow, struct pack
 		return ARRIVE_DROP(DROP_INVALID_SOURCE_IP);
 	if (packet->icmp_error)
 		is_related(skb, packet, IDENTITY_HOST, flow->family, false);
-	else if (!node_port_answered(flow, packet))
+	else if (ENABLE_NODE_PORT && !node_port_answered(flow, packet))
 		packet->node_port = (packet->rev_nat = packet->own_port) && packet_may_answer(packet);
 	if (!packet->node_port)
 		return host_has(&packet->daddr, lxc, own, flow->family) || host_routes(&packet->daddr, flow->family)

@@ -64,7 +64,7 @@ always_inline int hand_over(struct __sk_buff *skb, const struct flow *flow, cons
 	return bpf_redirect_peer(dst->ifindex, 0);
 }
 
-/* Leaves the rest to the plugin whose the receiver's interface is, and to the policy there. An identity that the
+/* Leaves the rest to the stack, or to the plugin whose the receiver's interface is, and to the policy there. An identity that the
  * mark has no room for is found by the source again. */
 always_inline int to_chained(struct __sk_buff *skb, const struct flow *flow)
 {
@@ -88,7 +88,8 @@ always_inline int to_local(struct __sk_buff *skb, struct flow *flow, struct pack
 	/* An address whose endpoint has changed hands is nobody's for that moment. */
 	if (!config_read(lxc->ifindex, dst) || dst->ep_id != flow->dst_ep)
 		return DELIVER_DROP(DROP_ENDPOINT_NOT_READY);
-	if (unlikely(dst->flags & CONFIG_CHAINED) && !packet->node_port && !packet->entry_flags) {
+	if ((!ENABLE_PAST_STACK || unlikely(dst->flags & CONFIG_CHAINED)) && !packet->node_port &&
+	    !packet->entry_flags) {
 		flow->direction = EGRESS;
 		flow->source = source;
 		return to_chained(skb, flow);

@@ -25,6 +25,15 @@ const volatile __u32 DSR_BY_SERVICE = 0;
 const volatile __u32 REFUSE_UNSERVED = 1;
 /* Backends in a service's Maglev table. */
 const volatile __u32 MAGLEV = 16381;
+/* Serve what is asked for at the node's own addresses, and other addresses outside the cluster's. Else another
+ * program of the node does. */
+const volatile __u32 ENABLE_NODE_PORT = 1;
+/* Hand packets over past the node's stack. Where another program serves or filters by connections there, it has to
+ * see each packet, of both directions. */
+const volatile __u32 ENABLE_PAST_STACK = 1;
+/* Have addresses of the node stand for others'. */
+const volatile __u32 ENABLE_NAT_IPV4 = 1;
+const volatile __u32 ENABLE_NAT_IPV6 = 1;
 /* Ports that may stand for others' on the node's addresses. */
 const volatile __u32 NAT_PORT_MIN = 32768;
 const volatile __u32 NAT_PORT_MAX = 65535;

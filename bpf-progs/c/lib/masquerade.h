@@ -150,7 +150,7 @@ subprogram int host_out_ipv6(struct __sk_buff *skb, const struct flow *flow, str
 always_inline int host_out(struct __sk_buff *skb, const struct flow *flow, struct packet *packet,
 			   const union address *own)
 {
-	if (packet->headless || !snat_can(packet, flow->family) || !snat_in_range(packet->sport) ||
+	if (!snat_is_on(flow->family) || packet->headless || !snat_can(packet, flow->family) || !snat_in_range(packet->sport) ||
 	    !address_equal(&packet->saddr, own, flow->family))
 		return 0;
 	return flow->family == FAMILY_IPV4 ? host_out_ipv4(skb, flow, packet, own)

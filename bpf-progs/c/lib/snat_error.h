@@ -81,7 +81,7 @@ always_inline int snat_error(struct __sk_buff *skb, struct packet *packet, int f
  * a drop. */
 always_inline int snat_back(struct __sk_buff *skb, struct packet *packet, int family)
 {
-	if (packet->headless)
+	if (packet->headless || !snat_is_on(family))
 		return SNAT_NONE;
 	if (packet->icmp_error)
 		return snat_error(skb, packet, family, true);

@@ -2,6 +2,7 @@
 /* The rows of address translation, of either family. */
 #pragma once
 
+#include "features.h"
 #include "maps.h"
 #include "nat.h"
 
@@ -44,8 +45,16 @@ always_inline void snat_key(union snat_key *key, struct snat_end from, struct sn
 	}
 }
 
+/* Whether anything stands for others in a family; else its rows have no map. */
+always_inline bool snat_is_on(int family)
+{
+	return family == FAMILY_IPV4 ? ENABLE_NAT_IPV4 : ENABLE_NAT_IPV6;
+}
+
 always_inline union snat_row *snat_lookup(const union snat_key *key, int family)
 {
+	if (!snat_is_on(family))
+		return NULL;
 	if (family == FAMILY_IPV4)
 		return bpf_map_lookup_elem(&cilium_snat_v4_external, key);
 	return bpf_map_lookup_elem(&cilium_snat_v6_external, key);
@@ -53,6 +62,8 @@ always_inline union snat_row *snat_lookup(const union snat_key *key, int family)
 
 always_inline long snat_insert(const union snat_key *key, const union snat_row *row, __u64 flags, int family)
 {
+	if (!snat_is_on(family))
+		return -1;
 	if (family == FAMILY_IPV4)
 		return bpf_map_update_elem(&cilium_snat_v4_external, key, row, flags);
 	return bpf_map_update_elem(&cilium_snat_v6_external, key, row, flags);
@@ -60,6 +71,8 @@ always_inline long snat_insert(const union snat_key *key, const union snat_row *
 
 always_inline long snat_remove(const union snat_key *key, int family)
 {
+	if (!snat_is_on(family))
+		return -1;
 	if (family == FAMILY_IPV4)
 		return bpf_map_delete_elem(&cilium_snat_v4_external, key);
 	return bpf_map_delete_elem(&cilium_snat_v6_external, key);

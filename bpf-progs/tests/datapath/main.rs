@@ -8,6 +8,7 @@ mod affinity;
 mod aggregation;
 mod arp;
 mod backends;
+mod beside_kube_proxy;
 mod chained;
 mod conntrack;
 mod delivery;

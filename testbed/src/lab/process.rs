@@ -33,7 +33,7 @@ pub struct Usage {
 
 impl Process {
     /// Starts `program`; what it prints goes to the end of `log`.
-    pub(super) fn start(program: &Path, arguments: &[String], log: &Path) -> Result<Self> {
+    pub fn start(program: &Path, arguments: &[String], log: &Path) -> Result<Self> {
         let output = File::options()
             .create(true)
             .append(true)

@@ -30,6 +30,8 @@ pub struct Balancing {
     pub direct: Choice<bool>,
     /// Whether clients outside the cluster reach services at their addresses inside.
     pub external_cluster_ip: bool,
+    /// Whether only addresses inside the cluster are served: another program of the node serves the rest.
+    pub inside_only: bool,
 }
 
 impl From<Algorithm> for Balancing {

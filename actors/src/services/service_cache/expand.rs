@@ -173,7 +173,12 @@ impl Surroundings {
         }
         wish.health = self.health(spec, said, backends);
         for (ingress, entry) in said.entries() {
-            if !spec.ports.iter().any(|port| entry.means(port)) {
+            if self.balancing.inside_only {
+                wish.problems.push(format!(
+                    "Ingress {ingress} leads to it, and nothing is served at addresses of the node: \
+                     start the agent with --kube-proxy-replacement=true, or let a controller serve it"
+                ));
+            } else if !spec.ports.iter().any(|port| entry.means(port)) {
                 wish.problems.push(format!(
                     "Ingress {ingress} leads to its port {}, and it has no such port of TCP: \
                      correct one of the two",
@@ -214,7 +219,8 @@ impl Surroundings {
         said: &ServiceReports,
         backends: &Backends,
     ) -> Option<HealthCheck> {
-        let port = Some(spec.health_port).filter(|port| *port > 0)?;
+        let port =
+            Some(spec.health_port).filter(|port| *port > 0 && !self.balancing.inside_only)?;
         let members = |port| known(self.members(said, port), port, backends);
         let ready = spec.ports.iter().flat_map(members);
         let ready: Vec<_> =
@@ -309,6 +315,9 @@ impl Surroundings {
             let own = own.filter(|it| !all.iter().any(|(_, at, to)| (at, *to) == (*it, port.port)));
             let own: Vec<_> = own.map(|it| (FrontendKind::Ingress, *it, port.port)).collect();
             all.extend(own);
+        }
+        if self.balancing.inside_only {
+            all.retain(|(kind, ..)| *kind == FrontendKind::Cluster);
         }
         for (kind, address, number) in all.into_iter().filter(|(_, it, _)| self.has(it)) {
             let transport =

@@ -1,5 +1,6 @@
 //! Tests of services, by subject; the fixture is the node that they share.
 
+mod beside_kube_proxy;
 mod fixture;
 mod health_checks;
 mod histories;

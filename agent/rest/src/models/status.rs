@@ -107,8 +107,10 @@ pub struct ClusterStatus {
 #[serde(rename_all = "camelCase", default)]
 pub struct KubeProxyReplacement {
     /// The node's devices by which services are reached, with their addresses.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub device_list: Vec<NodeDevice>,
     /// Their names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<String>,
     /// The one that leads to other nodes.
     #[serde(skip_serializing_if = "Option::is_none")]

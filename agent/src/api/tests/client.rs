@@ -143,6 +143,7 @@ fn the_agent_is_summed_up() {
          Devices:    eth0 (192.0.2.1)\n\
          Services:   2 frontends, 2 backends, 1 quarantined, 1 not written yet; the fullest map has 5 of 1000 rows\n\
          \x20           pruning waits for other clusters\n\
+         KubeProxy:  replacement True [eth0 192.0.2.1 (Direct Routing)]\n\
          Waits:      none\n\
          Recorder:   switched off by --flight-recorder=false\n"
     );

@@ -202,6 +202,7 @@ fn api(gateway: Gateway, limits: &str, beat: Arc<Beat>) -> Api {
         disk: DiskTrouble::default(),
         opening: open(),
         ears: Default::default(),
+        kube_proxy: Default::default(),
     }
 }
 
@@ -211,7 +212,7 @@ fn open() -> Opening {
     opening
 }
 
-fn facts() -> Facts {
+pub(crate) fn facts() -> Facts {
     Facts {
         cluster: "default".to_owned(),
         cluster_id: ClusterId(0),
@@ -224,9 +225,10 @@ fn facts() -> Facts {
         ipam_mode: "kubernetes".into(),
         policy_enforcement: "default".into(),
         host_firewall: false,
-        features: Features::default(),
+        features: Features { kube_proxy_replacement: true, ..Features::default() },
         options: BTreeMap::from([("DropNotification".to_owned(), 1)]),
         bpf_root: "/nowhere".into(),
+        procfs: "/nowhere".into(),
         socket_path: "/var/run/cilium/cilium.sock".into(),
         settings: json!({"ClusterName": "default"}).as_object().unwrap().clone(),
     }

@@ -208,7 +208,7 @@ fn the_agents_health() {
             "identity-range": {"max-identity": 0, "min-identity": 0},
             "ipam": {"allocations": {}, "ipv4": null, "ipv6": null, "status": "text"},
             "kube-proxy-replacement": {
-                "deviceList": [], "devices": [], "features": {
+                "features": {
                     "externalIPs": {"enabled": true}, "hostPort": {"enabled": true},
                     "nodePort": {
                         "acceleration": "text", "algorithm": "text", "enabled": true,

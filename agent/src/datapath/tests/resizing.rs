@@ -57,7 +57,9 @@ fn the_map_before_stands_in_its_slot_until_all_is_taken_over() {
         let (key, row) = connection(1, 1);
         old.maps.ct4[0].put(&key, &row).unwrap();
         let config = sized(sandbox, 8192);
-        let between = Maps::open(&old.pins, config.sizes, &Writes::default(), Vec::new).unwrap();
+        let between =
+            Maps::open(&old.pins, (config.sizes, config.features), &Writes::default(), Vec::new)
+                .unwrap();
         assert_eq!(replaced(&between)[TCP], current(&old.maps));
         assert_ne!(current(&between), current(&old.maps));
         // Both generations go on: one row is tracked by the older, of another the newer's stays.
