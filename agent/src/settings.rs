@@ -92,6 +92,7 @@ pub fn node_supervisor(
             external_cluster_ip: config.bpf_lb_external_clusterip,
         },
         sockets: config.bpf_lb_sock,
+        ends_tcp: config.lb_sock_terminate_all_protos,
         node: NodeSettings {
             families,
             router: node.router,

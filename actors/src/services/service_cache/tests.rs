@@ -7,6 +7,7 @@ mod host_ports;
 mod ingresses;
 mod inherit;
 mod kubernetes;
+mod leaving;
 mod members;
 mod mesh;
 mod objects;
