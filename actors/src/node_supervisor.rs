@@ -117,7 +117,7 @@ impl NodeSupervisor {
         spawn.introduce(&basis, &policy);
         let auditor = spawn.auditor(&basis);
         let endpoints = spawn.endpoints(&basis, &policy, &auditor);
-        spawn.hand_down(&basis, &endpoints, publisher.as_ref(), nodes.is_some());
+        spawn.hand_down(&basis, &serving.services, &endpoints, publisher.as_ref(), nodes.is_some());
         let sharing = spawn.sharing(&basis, &policy, &endpoints, nodes.as_ref(), cluster.as_ref());
         let mesh = spawn.mesh(&serving, &sharing, nodes.as_ref());
         let restore = spawn.restore(&basis, &own, &policy, &endpoints, &auditor);

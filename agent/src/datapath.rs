@@ -42,11 +42,11 @@ pub(crate) mod tests;
 mod uninstall;
 mod writes;
 
-use std::{rc::Rc, sync::Arc, thread, time::Duration};
+use std::{collections::BTreeSet, rc::Rc, sync::Arc, thread, time::Duration};
 
 use volvox_actors::{
     host::{Host, Reply},
-    model::{Addresses, Families},
+    model::{Addresses, BackendId, Families},
     ports::{Kernel, KernelDone, KernelJob, KernelOp, KernelOutcome},
 };
 
@@ -78,7 +78,7 @@ struct Lanes {
     clear: Workers<Vec<u32>, Timed<()>>,
     settle: Workers<Place, Timed<()>>,
     scrub: Workers<Addresses, Timed<()>>,
-    collect: Workers<Families, Timed<KernelOutcome>>,
+    collect: Workers<(Families, BTreeSet<BackendId>), Timed<KernelOutcome>>,
     load: Workers<(), Timed<()>>,
     pace: Arc<Pace>,
 }
@@ -129,13 +129,16 @@ impl KernelPort {
             collect: Workers::start_batching(
                 "kernel-collect",
                 UNDER_WAY,
-                move |desired: Vec<Families>| {
-                    let families = desired.iter().copied().fold(Families::NONE, Families::union);
+                move |desired: Vec<(Families, BTreeSet<BackendId>)>| {
+                    let families = desired.iter().map(|(families, _)| *families);
+                    let families = families.fold(Families::NONE, Families::union);
+                    let backends = desired.iter().flat_map(|(_, all)| all).copied().collect();
                     let sweep = || {
-                        let connections = conntrack::collect(&collect.maps, families)?;
+                        let (connections, used) =
+                            conntrack::collect(&collect.maps, families, &backends)?;
                         let translations = nat::collect(&collect.maps, families)?;
                         let fill = collect.writes().tallies.flows();
-                        Ok(KernelOutcome::Collected { connections, translations, fill })
+                        Ok(KernelOutcome::Collected { connections, translations, fill, used })
                     };
                     timed(|| vec![sweep(); desired.len()])
                 },

@@ -93,6 +93,7 @@ pub fn node_supervisor(
             inside_only: !config.kube_proxy.replacement,
         },
         sockets: config.bpf_lb_sock,
+        ends_tcp: config.lb_sock_terminate_all_protos,
         node: NodeSettings {
             families,
             router: node.router,

@@ -23,7 +23,7 @@ mod target;
 mod tests;
 
 pub use actor::EndpointsStatus;
-pub use announcer::{Announcer, EndpointChange};
+pub use announcer::{Announcer, EndpointAddresses, EndpointChange};
 pub use look::KernelLook;
 pub use messages::{DeleteError, EndpointReference, EndpointsMsg, NotFound};
 pub use regenerations::{Lengths, Regenerations};

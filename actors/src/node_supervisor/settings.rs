@@ -63,6 +63,8 @@ pub struct NodeSupervisorSettings {
     pub balancing: Balancing,
     /// Whether sockets connect to backends of services themselves.
     pub sockets: bool,
+    /// Whether TCP connections by services end with their backend.
+    pub ends_tcp: bool,
     /// What is this node's own.
     pub node: NodeSettings,
     /// How its devices are used.
@@ -139,6 +141,7 @@ pub(super) fn services_settings(
         node: settings.kvstore.node.clone(),
         families: settings.policy.families,
         balancing: settings.balancing,
+        ends_tcp: settings.ends_tcp,
         sources: said.into_iter().filter(|(_, is)| *is).map(|(source, _)| source).collect(),
     }
 }

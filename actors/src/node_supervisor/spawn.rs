@@ -27,7 +27,7 @@ use crate::{
     model::{Feed, IdentityId, Labels, drift::DriftWatch},
     node::{
         auditor::{Auditor, AuditorMsg, AuditorPeers},
-        conntrack::Conntrack,
+        conntrack::{Conntrack, ConntrackMsg},
         devices::Devices,
         local_node::{Node, NodeSubscribers},
         routes::Routes,
@@ -41,7 +41,7 @@ use crate::{
     restore::{Inheritance, Restore, RestoreMsg, RestorePeers},
     services::{
         health_checks::HealthChecks,
-        service_cache::Services,
+        service_cache::{Services, ServicesMsg},
         sockets::{Sockets, SocketsMsg, SocketsPeers},
     },
     state_directory::NumberedLabels,
@@ -293,11 +293,12 @@ impl<'a> Spawn<'a> {
         endpoints
     }
 
-    /// The ipcache hears what it holds, and whose that is; the publisher is to hear of endpoints. Mailboxes
-    /// of new cells are empty.
+    /// The ipcache hears what it holds, and whose that is; the publisher is to hear of endpoints, and so is the
+    /// owner of services, who also asks who sweeps connections. Mailboxes of new cells are empty.
     pub(super) fn hand_down(
         &self,
         basis: &Basis,
+        services: &Ref<ServicesMsg>,
         endpoints: &Ref<EndpointsMsg>,
         publisher: Option<&Ref<PublisherMsg>>,
         has_nodes: bool,
@@ -306,6 +307,9 @@ impl<'a> Spawn<'a> {
             let announcer = Announcer::Views(publisher.outlet(PublisherMsg::Endpoint));
             let _ = endpoints.tell(EndpointsMsg::AnnounceTo(announcer));
         }
+        let announcer = Announcer::Users(services.outlet(ServicesMsg::Endpoint));
+        let _ = endpoints.tell(EndpointsMsg::AnnounceTo(announcer));
+        let _ = basis.conntrack.tell(ConntrackMsg::LookFor(services.clone()));
         let found = self.inheritance.kernel.ipcache.clone();
         let _ = basis.ipcache.tell(IpcacheMsg::Restore(found));
         if has_nodes {

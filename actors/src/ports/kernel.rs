@@ -38,8 +38,8 @@ pub use services::{
 use crate::{
     host::{Current, Reply},
     model::{
-        Addresses, EndpointId, Families, IdentityId, Mac, PolicyEntry, PolicyKey, PolicyRows,
-        ServiceId, Tunnel,
+        Addresses, BackendId, EndpointId, Families, IdentityId, Mac, PolicyEntry, PolicyKey,
+        PolicyRows, ServiceId, Tunnel,
     },
 };
 
@@ -340,7 +340,7 @@ pub enum KernelOp {
     DeleteRoute { address: IpAddr, ifindex: u32 },
     /// Changes what leads to other nodes.
     Routing(RoutingOp),
-    /// Forgets every connection of these addresses.
+    /// Forgets every connection of these addresses, and every one by a service to a backend there.
     ScrubConntrack { addresses: Addresses },
     /// Forgets every connection through these services, whose numbers others are to have.
     ForgetServices(Vec<ServiceId>),
@@ -350,7 +350,12 @@ pub enum KernelOp {
     EndSockets { namespaces: BTreeSet<String> },
     /// Removes connections of these families whose lifetime is over, and translations that have no
     /// connection.
-    CollectConntrack(Families),
+    CollectConntrack {
+        /// The families.
+        families: Families,
+        /// Backends of these families to be looked for: who of them has connections of TCP by a service.
+        backends: BTreeSet<BackendId>,
+    },
     /// Loads a fresh program generation beside the current one and makes it current.
     LoadPrograms,
 }
@@ -391,6 +396,8 @@ pub enum KernelOutcome {
         translations: Swept,
         /// How full the fullest of these tables was when it was looked at last, percent.
         fill: u8,
+        /// Who of the backends that were looked for has connections.
+        used: BTreeSet<BackendId>,
     },
 }
 

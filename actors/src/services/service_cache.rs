@@ -16,6 +16,7 @@ mod balancing;
 mod batch;
 mod claims;
 mod dense;
+mod departures;
 mod expand;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
@@ -23,6 +24,7 @@ mod health;
 mod host_port;
 mod ingress;
 mod inherited;
+mod leaving;
 mod listed;
 pub mod maglev;
 mod messages;
@@ -47,8 +49,8 @@ mod writing;
 
 pub use balancing::{Algorithm, Balancing, Choice};
 pub use messages::{
-    BackendView, ClusterObject, RemoteChange, ServiceSource, ServiceView, ServicesMsg,
-    ServicesStatus, UnknownBackend,
+    BackendView, ClusterObject, LeavingBackend, RemoteChange, ServiceSource, ServiceView,
+    ServicesMsg, ServicesStatus, UnknownBackend,
 };
 pub use refused::RefusedServiceObject;
 pub use remote_service::{RemotePort, RemoteService};

@@ -1,11 +1,15 @@
 //! The state of the memory kernel, and the effect of each step on it. When steps run and which
 //! of them fail is left to the memory kernel itself.
 
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
 
 use super::{kernel_routing::KernelRouting, kernel_services::KernelServices};
 use crate::{
-    model::{EndpointId, PolicyRows},
+    model::{BackendId, EndpointId, PolicyRows},
     ports::{
         Attachment, DeviceLinks, DeviceTables, HookState, KernelError, KernelOp, KernelOutcome,
         KernelSnapshot, Link, Probe, Refusal, Swept,
@@ -27,6 +31,8 @@ pub struct KernelState {
     pub pins: BTreeMap<EndpointId, u32>,
     /// Addresses with connections, and whose they were: a number that the test gives its owner.
     pub connections: BTreeMap<IpAddr, u64>,
+    /// Backends with connections by services.
+    pub connected: BTreeSet<BackendId>,
     /// The maps that balance load.
     pub services: KernelServices,
     /// What is known of devices, and what runs at them.
@@ -136,10 +142,11 @@ impl KernelState {
             }
             KernelOp::ReadDevices => KernelOutcome::Devices(Box::new(self.devices.clone())),
             KernelOp::EndSockets { .. } => KernelOutcome::Ended(0),
-            KernelOp::CollectConntrack(_) => KernelOutcome::Collected {
+            KernelOp::CollectConntrack { backends, .. } => KernelOutcome::Collected {
                 connections: Swept::default(),
                 translations: Swept::default(),
                 fill: 0,
+                used: backends.intersection(&self.connected).copied().collect(),
             },
             op => {
                 self.change(op)?;
@@ -352,7 +359,7 @@ pub(super) fn is_read(op: &KernelOp) -> bool {
             | KernelOp::CompareMaglev(_)
             | KernelOp::ReadAttachment { .. }
             | KernelOp::EndSockets { .. }
-            | KernelOp::CollectConntrack(_)
+            | KernelOp::CollectConntrack { .. }
     )
 }
 

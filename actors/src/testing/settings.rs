@@ -35,6 +35,7 @@ pub(super) fn settings() -> NodeSupervisorSettings {
         conntrack_interval: None,
         balancing: Balancing::default(),
         sockets: true,
+        ends_tcp: false,
         follow: ClusterSettings {
             node_name: "node-1".to_owned(),
             seed: 1,

@@ -50,7 +50,13 @@ pub(super) async fn backend(
 }
 
 fn backends(out: &mut Output<'_>, all: &[Backend]) -> Result<(), ClientError> {
-    let row = |it: &Backend| [it.id.to_string(), place(&it.address), it.address.state.clone()];
+    let row = |it: &Backend| {
+        let state = match &*it.left.join(", ") {
+            "" => it.address.state.clone(),
+            left => format!("{} (left {left}; TCP connections go on)", it.address.state),
+        };
+        [it.id.to_string(), place(&it.address), state]
+    };
     out.table(["ID", "BACKEND", "STATE"], all.iter().map(row))
 }
 

@@ -169,8 +169,8 @@ fn device_lines(devices: &DevicesStatus) -> String {
 
 /// How many there are, how far they are written, and what pruning waits for.
 fn service_lines(services: &ServicesSummary) -> String {
-    let ServicesSummary { frontends, backends, quarantined, room, rows, awaited, found, .. } =
-        services;
+    let ServicesSummary { frontends, backends, quarantined, leaving, .. } = services;
+    let ServicesSummary { room, rows, awaited, found, .. } = services;
     let written = match (services.unread, services.open) {
         (0, 0) => "all written".to_owned(),
         (0, open) => format!("{open} not written yet"),
@@ -181,8 +181,9 @@ fn service_lines(services: &ServicesSummary) -> String {
         room => format!("; the fullest map has {rows} of {room} rows"),
     };
     let retained = Some(format!("{quarantined} quarantined")).filter(|_| *quarantined > 0);
+    let leaving = Some(format!("{leaving} leaving")).filter(|_| *leaving > 0);
     let mut counts = vec![count(*frontends, "frontend"), count(*backends, "backend")];
-    counts.extend(retained.into_iter().chain([written]));
+    counts.extend(retained.into_iter().chain(leaving).chain([written]));
     let mut lines = vec![counts.join(", ") + &full];
     if !awaited.is_empty() {
         let whom: Vec<_> = awaited.iter().map(|source| source.name()).collect();

@@ -106,7 +106,7 @@ fn is_pooled(op: &KernelOp) -> bool {
             | KernelOp::ClearSlot { .. }
             | KernelOp::Settle { .. }
             | KernelOp::ScrubConntrack { .. }
-            | KernelOp::CollectConntrack(_)
+            | KernelOp::CollectConntrack { .. }
             | KernelOp::LoadPrograms
     )
 }
@@ -160,8 +160,8 @@ impl Run {
             KernelOp::ScrubConntrack { addresses } => {
                 lanes.scrub.submit(addresses, self.after_write(lanes));
             }
-            KernelOp::CollectConntrack(families) => {
-                lanes.collect.submit(families, self.after(lanes));
+            KernelOp::CollectConntrack { families, backends } => {
+                lanes.collect.submit((families, backends), self.after(lanes));
             }
             _ => lanes.load.submit((), self.after_write(lanes)),
         }

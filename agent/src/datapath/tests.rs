@@ -1,6 +1,7 @@
 //! Tests over real maps, programs and interfaces, each in namespaces of its own.
 
 mod client;
+mod connections;
 mod crashes;
 mod devices;
 mod hooks;

@@ -32,6 +32,7 @@ mod host_traffic;
 mod icmp;
 mod identities;
 mod layouts;
+mod left_backends;
 mod loopback;
 mod maglev;
 mod masquerade;

@@ -103,6 +103,7 @@ fn lived<T>(work: impl AsyncFnOnce(Owner) -> Result<T>) -> Result<T> {
             node: "node".to_owned(),
             families: Families::DUAL,
             balancing: Balancing::default(),
+            ends_tcp: false,
             sources: [ServiceSource::Cluster].into(),
         };
         let kernel = Rc::new(InOrder::new(port, &host));

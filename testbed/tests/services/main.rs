@@ -1,5 +1,6 @@
 //! Services of a real agent: packets that come by them while it is killed and while they change.
 
+mod leaving;
 mod rows;
 
 use std::{
@@ -265,7 +266,8 @@ impl Thousand {
     }
 }
 
-/// Whether the service leads to a generation of backends, and the kernel has no others.
+/// Whether the service leads to a generation of backends, and the kernel has all of them; rows of the other
+/// one may stay for connections.
 fn is_at(node: &Node, generation: usize) -> Result<bool> {
     let all = node.served()?;
     let backends = all.first().and_then(|it| it["backend-addresses"].as_array());
@@ -274,7 +276,9 @@ fn is_at(node: &Node, generation: usize) -> Result<bool> {
         port.is_some_and(|port| is_of(generation, port))
     };
     let is_led = |all: &Vec<_>| all.len() == size(generation) && all.iter().all(is_of_it);
-    Ok(backends.is_some_and(is_led) && Rows::read(node)?.0.len() == size(generation))
+    let rows = Rows::read(node)?.0;
+    let there = rows.values().filter(|at| is_of(generation, at.port())).count();
+    Ok(backends.is_some_and(is_led) && there == size(generation))
 }
 
 fn has_generation(node: &mut Node, generation: usize) -> Result<()> {

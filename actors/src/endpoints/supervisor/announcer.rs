@@ -1,11 +1,11 @@
-//! Who tells the cluster of endpoints, and what each of them hears.
+//! Who hears of endpoints, to tell the cluster or to lead nobody there any more, and what each hears.
 
 use std::sync::Arc;
 
 use crate::{
-    endpoints::endpoint::{Announcement, EndpointView},
+    endpoints::endpoint::{Announcement, EndpointState, EndpointView},
     host::Outlet,
-    model::EndpointId,
+    model::{Addresses, EndpointId},
 };
 
 /// What is said of an endpoint.
@@ -26,12 +26,23 @@ impl<T> EndpointChange<T> {
     }
 }
 
-/// Who tells the cluster of endpoints.
+/// An endpoint of this node comes, or ends: whether somebody answers at its addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndpointAddresses {
+    /// The addresses.
+    pub addresses: Addresses,
+    /// Whether it comes.
+    pub answers: bool,
+}
+
+/// Who hears of endpoints.
 pub enum Announcer {
     /// The owner of the store's addresses: hears whose an endpoint's addresses are, when that changes.
     Addresses(Outlet<EndpointChange<Announcement>>),
     /// Who keeps what the API server has of this node: hears of each change.
     Views(Outlet<EndpointChange<Arc<EndpointView>>>),
+    /// Who leads connections to addresses: hears that an endpoint has some, or is about to have none.
+    Users(Outlet<EndpointAddresses>),
 }
 
 impl Announcer {
@@ -51,6 +62,19 @@ impl Announcer {
                 let hears = say(outlet, EndpointChange::Is(announcement.clone()));
                 *announced = hears.then_some(announcement);
             }
+            Self::Users(outlet) => {
+                if view.state == EndpointState::Disconnecting {
+                    let addresses = view.spec.addresses;
+                    say(outlet, EndpointAddresses { addresses, answers: false });
+                }
+            }
+        }
+    }
+
+    /// An endpoint of this life comes: nobody else has its addresses.
+    pub(super) fn comes(&self, view: &EndpointView) {
+        if let Self::Users(outlet) = self {
+            say(outlet, EndpointAddresses { addresses: view.spec.addresses, answers: true });
         }
     }
 
@@ -59,14 +83,16 @@ impl Announcer {
         match self {
             Self::Addresses(outlet) => say(outlet, EndpointChange::Gone(id)),
             Self::Views(outlet) => say(outlet, EndpointChange::Gone(id)),
+            // It heard when the end began.
+            Self::Users(_) => true,
         };
     }
 }
 
-fn say<T>(outlet: &Outlet<EndpointChange<T>>, change: EndpointChange<T>) -> bool {
+fn say<T>(outlet: &Outlet<T>, change: T) -> bool {
     let said = outlet.say(change);
     if let Err(refused) = &said {
-        tracing::error!(%refused, "the cluster does not hear how an endpoint is");
+        tracing::error!(%refused, "it is not heard how an endpoint is");
     }
     said.is_ok()
 }

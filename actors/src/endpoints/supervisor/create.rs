@@ -260,6 +260,7 @@ impl Endpoints {
         self.family
             .children
             .insert(id, SupervisedEndpoint::new(address, Arc::clone(&view), None, None));
+        self.family.announcers.iter().for_each(|announcer| announcer.comes(&view));
         view
     }
 }

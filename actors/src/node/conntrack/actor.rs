@@ -1,20 +1,24 @@
 //! The actor that asks the kernel to collect dead connections. `rounds` says when the next round is
 //! due, `interval` how long the time between two is.
 
-use std::{rc::Rc, time::Duration};
+use std::{collections::BTreeSet, rc::Rc, time::Duration};
 
 use super::{
     ConntrackMsg, ConntrackStatus, FullSignals, FullTable, answers::ConntrackAnswer, interval,
     rounds::Rounds,
 };
 use crate::{
-    host::{AskError, Behaviour, Cx, Lent, Survives, Time, TimerId},
-    model::Families,
+    host::{AskError, Behaviour, Cx, Lent, Ref, Survives, Time, TimerId},
+    model::{BackendId, Families},
     ports::{Kernel, KernelDone, KernelJob, KernelOp, KernelOutcome, Swept},
+    services::service_cache::{LeavingBackend, ServicesMsg},
 };
 
 /// How long the kernel may take for a round.
 const PATIENCE: Duration = Duration::from_secs(300);
+
+/// How long who asks for backends may take to say for which: the round goes on without.
+const ASK_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The collector of dead connections.
 pub struct Conntrack {
@@ -28,6 +32,8 @@ pub struct Conntrack {
 struct ConntrackState {
     rounds: Rounds,
     status: ConntrackStatus,
+    /// Who asks for backends that no connection has.
+    services: Option<Ref<ServicesMsg>>,
 }
 
 impl Conntrack {
@@ -50,7 +56,8 @@ impl Conntrack {
             translations_deleted_total: 0,
             last_error: None,
         };
-        let state = Survives::new(ConntrackState { rounds: Rounds::default(), status });
+        let state =
+            Survives::new(ConntrackState { rounds: Rounds::default(), status, services: None });
         move || Self { kernel: Rc::clone(&kernel), fixed, state: state.lend(), timer: None }
     }
 
@@ -85,18 +92,41 @@ impl Conntrack {
         let state = &mut *self.state;
         let Some(round) = state.rounds.start(state.status.interval, cx.now()) else { return };
         state.status.rounds_by_signal += u64::from(round.by_signal);
+        let Some(services) = &state.services else { return self.sweep(Vec::new(), cx) };
+        // Before the sweep begins: who leaves later may have connections where it was already.
+        let why = "backends that connections may have still";
+        cx.ask(services, ASK_PATIENCE, why, ServicesMsg::Leaving, ConntrackAnswer::Leaving);
+    }
+
+    /// Has the kernel sweep; whoever is not known to have left is not looked for.
+    fn sweep(&mut self, mut left: Vec<LeavingBackend>, cx: &mut Cx<'_, Self>) {
+        let Some(families) = self.state.rounds.families() else { return };
+        let Families { ipv4, ipv6 } = families;
+        left.retain(|it| if it.is_ipv4 { ipv4 } else { ipv6 });
+        let backends = left.iter().map(|it| it.id).collect();
         let why = "dead connections to be collected";
-        let reply = cx.expect("kernel", PATIENCE, why, ConntrackAnswer::Collected);
-        let op = KernelOp::CollectConntrack(round.families);
+        let answer = move |done| ConntrackAnswer::Collected(left, done);
+        let reply = cx.expect("kernel", PATIENCE, why, answer);
+        let op = KernelOp::CollectConntrack { families, backends };
         self.kernel.submit(KernelJob::new(vec![op]), reply);
     }
 
     /// What a round over one family finds says nothing of when the next one over both is due.
-    fn collected(&mut self, done: Result<KernelDone, AskError>, now: Time) {
-        let ConntrackState { rounds, status } = &mut *self.state;
+    fn collected(
+        &mut self,
+        mut left: Vec<LeavingBackend>,
+        done: Result<KernelDone, AskError>,
+        now: Time,
+    ) {
+        let ConntrackState { rounds, status, services } = &mut *self.state;
         let mut freed = false;
         match found(done) {
-            Ok((connections, translations, fill)) => {
+            Ok(Collection { connections, translations, fill, used }) => {
+                left.retain(|it| !used.contains(&it.id));
+                if let Some(services) = services.as_ref().filter(|_| !left.is_empty()) {
+                    // If it has too much to do it hears the same of the next round.
+                    let _ = services.tell(ServicesMsg::Unused(left));
+                }
                 status.rounds += 1;
                 status.deleted_total += connections.deleted;
                 status.translations_deleted_total += translations.deleted;
@@ -141,6 +171,7 @@ impl Behaviour for Conntrack {
                 self.note_full(table, families);
                 self.schedule(cx);
             }
+            ConntrackMsg::LookFor(services) => self.state.services = Some(services),
             ConntrackMsg::Show(reply) => {
                 let status = self.state.status.clone();
                 reply.send(status);
@@ -151,8 +182,11 @@ impl Behaviour for Conntrack {
     fn answered(&mut self, answer: ConntrackAnswer, cx: &mut Cx<'_, Self>) {
         match answer {
             ConntrackAnswer::Collect => self.collect(cx),
-            ConntrackAnswer::Collected(done) => {
-                self.collected(done, cx.now());
+            ConntrackAnswer::Leaving(answer) => {
+                self.sweep(answer.unwrap_or_default(), cx);
+            }
+            ConntrackAnswer::Collected(left, done) => {
+                self.collected(left, done, cx.now());
                 self.schedule(cx);
             }
         }
@@ -163,11 +197,21 @@ impl Behaviour for Conntrack {
     }
 }
 
-/// What was done to connections and to translations, and how full their tables are, or why nothing was, in words.
-fn found(done: Result<KernelDone, AskError>) -> Result<(Swept, Swept, u8), String> {
+/// What a round found.
+struct Collection {
+    connections: Swept,
+    translations: Swept,
+    /// How full their tables are.
+    fill: u8,
+    /// Who of the backends that were looked for has connections.
+    used: BTreeSet<BackendId>,
+}
+
+/// What was done, or why nothing was, in words.
+fn found(done: Result<KernelDone, AskError>) -> Result<Collection, String> {
     KernelDone::of_one(done, |outcome| match outcome {
-        KernelOutcome::Collected { connections, translations, fill } => {
-            Some((connections, translations, fill))
+        KernelOutcome::Collected { connections, translations, fill, used } => {
+            Some(Collection { connections, translations, fill, used })
         }
         _ => None,
     })

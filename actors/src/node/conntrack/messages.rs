@@ -5,9 +5,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::{
-    host::{Message, Reply},
+    host::{Message, Ref, Reply},
     model::Families,
     ports::Swept,
+    services::service_cache::ServicesMsg,
 };
 
 /// How collecting goes.
@@ -73,6 +74,8 @@ pub enum ConntrackMsg {
         /// Of which families.
         families: Families,
     },
+    /// Who keeps backends for connections that go on: hears which of them no connection has.
+    LookFor(Ref<ServicesMsg>),
     /// Show how it goes.
     Show(Reply<ConntrackStatus>),
 }
@@ -82,6 +85,7 @@ impl Message for ConntrackMsg {
         match self {
             Self::Begin => "Begin",
             Self::Full { .. } => "Full",
+            Self::LookFor(_) => "LookFor",
             Self::Show(_) => "Show",
         }
     }

@@ -103,6 +103,11 @@ impl Rounds {
         }
     }
 
+    /// Which families the round is over, if there is one.
+    pub(super) fn families(&self) -> Option<Families> {
+        self.current.map(|round| round.families)
+    }
+
     /// Whether there is a round, over all families.
     pub(super) fn is_over_all(&self) -> bool {
         self.current.is_some_and(|round| round.families == Families::DUAL)

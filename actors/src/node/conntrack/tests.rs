@@ -1,12 +1,13 @@
 //! Tests: rounds follow the traffic and signals of full tables; failures and crashes lose none.
 
-use std::{rc::Rc, time::Duration};
+use std::{cell::RefCell, collections::BTreeSet, rc::Rc, time::Duration};
 
 use super::*;
 use crate::{
-    host::{Ref, Universe},
-    model::Families,
+    host::{Behaviour, Cx, NoAnswer, Ref, Reply, Universe},
+    model::{BackendId, Families},
     ports::{KernelOp, KernelOutcome, Swept},
+    services::service_cache::{LeavingBackend, ServicesMsg},
     testing::{FakeKernel, crash},
 };
 
@@ -15,6 +16,11 @@ const TEN_SECONDS: Duration = Duration::from_secs(10);
 
 const IPV4: Families = Families { ipv4: true, ipv6: false };
 const IPV6: Families = Families { ipv4: false, ipv6: true };
+
+/// A round over these that looks for nobody.
+fn collect(families: Families) -> KernelOp {
+    KernelOp::CollectConntrack { families, backends: BTreeSet::new() }
+}
 
 struct Fixture {
     universe: Universe,
@@ -50,9 +56,13 @@ impl Fixture {
     fn found_at(&self, fill: u8, families: Families, seen: u64, deleted: u64) {
         let connections = Swept { seen, deleted };
         let translations = Swept { seen: 2 * seen, deleted: 2 * deleted };
-        let ops =
-            self.kernel.answer(|_| KernelOutcome::Collected { connections, translations, fill });
-        assert_eq!(ops, [KernelOp::CollectConntrack(families)]);
+        let ops = self.kernel.answer(|_| KernelOutcome::Collected {
+            connections,
+            translations,
+            fill,
+            used: BTreeSet::new(),
+        });
+        assert_eq!(ops, [collect(families)]);
         self.universe.settle();
     }
 
@@ -203,13 +213,14 @@ fn rounds_until_all(fixture: &Fixture, deleted: u64) -> u64 {
             connections: Swept { seen: 100, deleted },
             translations: Swept::default(),
             fill: 0,
+            used: BTreeSet::new(),
         });
         fixture.universe.settle();
-        if ops == [KernelOp::CollectConntrack(Families::DUAL)] {
+        if ops == [collect(Families::DUAL)] {
             assert_eq!(fixture.universe.host.now().since(start), FIVE_MINUTES);
             return rounds;
         }
-        assert_eq!(ops, [KernelOp::CollectConntrack(IPV4)]);
+        assert_eq!(ops, [collect(IPV4)]);
     }
     panic!("no round is over all families");
 }
@@ -298,4 +309,107 @@ fn rounds_that_find_nothing_dead_come_later_but_not_where_a_table_is_nearly_full
     fixture.until_next();
     fixture.found_at(80, Families::DUAL, 100, 0);
     assert_eq!(interval(), FIVE_MINUTES);
+}
+
+/// Stands for the owner of services: who left, and of whom it heard that no connection has them.
+struct Keeper {
+    left: Vec<LeavingBackend>,
+    unused: Rc<RefCell<Vec<u32>>>,
+    answers: bool,
+    unanswered: Vec<Reply<Vec<LeavingBackend>>>,
+}
+
+impl Behaviour for Keeper {
+    type Msg = ServicesMsg;
+    type Answer = NoAnswer;
+    type Observed = ();
+
+    fn handle(&mut self, msg: ServicesMsg, _: &mut Cx<'_, Self>) {
+        match msg {
+            ServicesMsg::Leaving(reply) if self.answers => reply.send(self.left.clone()),
+            ServicesMsg::Leaving(reply) => self.unanswered.push(reply),
+            ServicesMsg::Unused(all) => {
+                self.unused.borrow_mut().extend(all.iter().map(|it| it.id.0))
+            }
+            _ => {}
+        }
+    }
+
+    fn answered(&mut self, answer: NoAnswer, _: &mut Cx<'_, Self>) {
+        match answer {}
+    }
+
+    fn observe(&self) {}
+}
+
+/// A collector that looks for backend 4, of IPv4, and for 6 and 7, of IPv6; what is told of them.
+fn looking(answers: bool) -> (Fixture, Rc<RefCell<Vec<u32>>>) {
+    let fixture = Fixture::begun(None);
+    let left = [(4, true), (6, false), (7, false)];
+    let left = left.map(|(id, is_ipv4)| LeavingBackend { id: BackendId(id), is_ipv4, nth: 1 });
+    let unused = Rc::<RefCell<Vec<u32>>>::default();
+    let told = Rc::clone(&unused);
+    let make = move || Keeper {
+        left: left.to_vec(),
+        unused: Rc::clone(&told),
+        answers,
+        unanswered: Vec::new(),
+    };
+    let services = fixture.universe.spawn("services", make);
+    fixture.conntrack.tell(ConntrackMsg::LookFor(services)).unwrap();
+    fixture.universe.settle();
+    (fixture, unused)
+}
+
+fn looked_for(families: Families, backends: &[u32]) -> KernelOp {
+    let backends = backends.iter().copied().map(BackendId).collect();
+    KernelOp::CollectConntrack { families, backends }
+}
+
+/// Answers the round that is under way: these have connections.
+fn found_used(fixture: &Fixture, used: &[u32]) -> Vec<KernelOp> {
+    let used: BTreeSet<_> = used.iter().copied().map(BackendId).collect();
+    let (connections, translations) = (Swept::default(), Swept::default());
+    let outcome = KernelOutcome::Collected { connections, translations, fill: 0, used };
+    let ops = fixture.kernel.answer(|_| outcome.clone());
+    fixture.universe.settle();
+    ops
+}
+
+#[test]
+fn who_left_is_looked_for_and_of_whom_nothing_was_found_that_is_told() {
+    let (fixture, unused) = looking(true);
+    fixture.until_next();
+    assert_eq!(found_used(&fixture, &[6]), [looked_for(Families::DUAL, &[4, 6, 7])]);
+    assert_eq!(*unused.borrow(), [4, 7]);
+    // A round over one family says nothing of the other.
+    fixture.full(IPV6);
+    fixture.until_next();
+    assert_eq!(found_used(&fixture, &[]), [looked_for(IPV6, &[6, 7])]);
+    assert_eq!(*unused.borrow(), [4, 7, 6, 7]);
+    // Also after a crash.
+    fixture.crash();
+    fixture.until_next();
+    assert_eq!(found_used(&fixture, &[4, 6, 7]), [looked_for(Families::DUAL, &[4, 6, 7])]);
+    assert_eq!(unused.borrow().len(), 4);
+}
+
+#[test]
+fn a_round_that_failed_proves_nothing() {
+    let (fixture, unused) = looking(true);
+    fixture.until_next();
+    fixture.kernel.fail();
+    fixture.universe.settle();
+    assert_eq!(*unused.borrow(), [0_u32; 0]);
+}
+
+#[test]
+fn rounds_do_not_wait_long_for_who_does_not_say_whom_to_look_for() {
+    let (fixture, unused) = looking(false);
+    fixture.universe.advance(FIVE_MINUTES);
+    assert_eq!(fixture.kernel.pending(), 0);
+    fixture.universe.advance(TEN_SECONDS);
+    assert_eq!(found_used(&fixture, &[]), [collect(Families::DUAL)]);
+    assert_eq!(*unused.borrow(), [0_u32; 0]);
+    assert_eq!(fixture.status().rounds, 1);
 }

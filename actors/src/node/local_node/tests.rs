@@ -59,6 +59,7 @@ impl Fixture {
             node: "here".to_owned(),
             families,
             balancing: Balancing::default(),
+            ends_tcp: false,
             sources: BTreeSet::new(),
         };
         let services = Services::factory(

@@ -56,7 +56,7 @@ impl KernelOp {
             Self::ScrubConntrack { .. } => "ScrubConntrack",
             Self::ForgetServices(_) => "ForgetServices",
             Self::EndSockets { .. } => "EndSockets",
-            Self::CollectConntrack(_) => "CollectConntrack",
+            Self::CollectConntrack { .. } => "CollectConntrack",
             Self::LoadPrograms => "LoadPrograms",
         }
     }
@@ -73,7 +73,7 @@ impl KernelOp {
             | Self::ReadRows { .. }
             | Self::PutNode
             | Self::EndSockets { .. }
-            | Self::CollectConntrack(_)
+            | Self::CollectConntrack { .. }
             | Self::LoadPrograms => About::All,
             Self::Routing(op) => op.about(),
             Self::Probe(places) => match places.as_slice() {

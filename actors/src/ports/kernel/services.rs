@@ -84,7 +84,8 @@ pub struct BackendRow {
     pub zone: u8,
 }
 
-/// Place of a row of `volvox_lb4_members` or `volvox_lb6_members`: a backend that a service lists.
+/// Place of a row of `volvox_lb4_members` or `volvox_lb6_members`: a backend that a service lists, or that left
+/// it and may have connections by it.
 pub type MemberKey = (ServiceId, BackendId);
 
 /// Row of `volvox_lb`: the numbers from which on none was ever used.

@@ -80,6 +80,7 @@ impl Services {
             frontends,
             backends,
             quarantined: state.backends.quarantined().len(),
+            leaving: state.backends.only_leaving(),
             room: state.room,
             rows: (six + wildcards(false))
                 .max(four + wildcards(true))
@@ -187,12 +188,15 @@ impl Behaviour for Services {
             ServicesMsg::Quarantine { backend, desired, reply } => {
                 self.quarantine(backend, desired, reply);
             }
+            ServicesMsg::Endpoint(news) => self.state.hear(news),
+            ServicesMsg::Leaving(reply) => return reply.send(self.state.leaving()),
+            ServicesMsg::Unused(all) => self.state.unused(&all),
             ServicesMsg::List(reply) => {
                 let state = &*self.state;
                 return reply.send(shown::services(&state.table, &state.backends));
             }
             ServicesMsg::ListBackends(reply) => {
-                return reply.send(shown::backends(&self.state.backends));
+                return reply.send(shown::backends(&self.state.table, &self.state.backends));
             }
             ServicesMsg::Show(reply) => return reply.send(self.status()),
             ServicesMsg::Compare(subscriber) => self.compare(Some(subscriber), cx),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::dense::Dense;
+use super::{dense::Dense, departures::Leaving};
 use crate::{
     model::{BackendId, L4Address},
     mutants::{Mutant, mutated},
@@ -24,6 +24,8 @@ pub(super) struct Backend {
     /// What the batch under way writes; `Some(None)` removes it.
     flying: Option<Option<BackendState>>,
     due: bool,
+    /// It left a service whose connections may have it still.
+    pub(super) leaves: bool,
     pub(super) seen: SeenBackend,
 }
 
@@ -55,7 +57,7 @@ impl Backend {
     }
 
     /// Whether no source lists it, and none may be about to.
-    fn is_gone(&self) -> bool {
+    pub(super) fn is_gone(&self) -> bool {
         self.listed == 0 && self.inherited.is_none()
     }
 
@@ -65,6 +67,7 @@ impl Backend {
             (1.., ..) => Some(BackendState::Active),
             (0, 1.., _) => Some(BackendState::Terminating),
             (0, 0, 1..) => Some(BackendState::Maintenance),
+            (0, 0, 0) if self.leaves => Some(BackendState::Terminating),
             (0, 0, 0) => self.inherited,
         }
     }
@@ -110,6 +113,8 @@ pub(super) struct Backends {
     /// Whether the kernel's rows are being compared, and which backends went meanwhile.
     pub(super) sweeping: bool,
     pub(super) left: BTreeSet<BackendId>,
+    /// Those that services keep for connections that go on.
+    pub(super) leaving: Leaving,
 }
 
 impl Backends {
@@ -166,6 +171,7 @@ impl Backends {
             kernel: RealisedBackend::Row(row.state),
             flying: None,
             due: false,
+            leaves: false,
             seen: SeenBackend::Skipped,
         };
         self.by_place.insert(row.at, backend);
@@ -211,14 +217,14 @@ impl Backends {
         let mut all = std::mem::take(&mut self.by_place);
         self.has_heirs = false;
         for (at, backend) in all.iter_mut().filter(|(_, backend)| backend.inherited.is_some()) {
-            let is_used = backend.listed == 0 && by_any.contains(&backend.id);
+            let is_used = backend.listed == 0 && !backend.leaves && by_any.contains(&backend.id);
             if is_used || by_unowned.contains(&backend.id) {
                 self.has_heirs = true;
                 continue;
             }
             let gone = backend.inherited.take().is_some() && backend.listed == 0;
             self.unheard.remove(&backend.id);
-            pruned += usize::from(gone);
+            pruned += usize::from(gone && !backend.leaves);
             if gone && self.quarantine.contains(&backend.id) {
                 self.unlisted.insert(*at);
             }
@@ -244,9 +250,9 @@ impl Backends {
         all.filter_map(|(at, backend)| Some((*at, backend.id, backend.desired(&self.quarantine)?)))
     }
 
-    /// How many there are, and how many of them the kernel has otherwise.
+    /// How many are there for services, and how many of all the kernel has otherwise.
     pub(super) fn counts(&self) -> (usize, usize) {
-        (self.by_place.len(), self.due.len() + self.flying.len())
+        (self.by_place.len() - self.only_leaving(), self.due.len() + self.flying.len())
     }
 
     /// How many of those places would need a new row.
@@ -290,6 +296,7 @@ impl Backends {
             kernel: RealisedBackend::Nothing,
             flying: None,
             due: false,
+            leaves: false,
             seen: SeenBackend::Skipped,
         };
         self.by_place.insert(at, backend);
@@ -416,6 +423,7 @@ impl Backends {
                 }
                 self.by_place.remove(&at);
                 self.of_family[usize::from(at.address.is_ipv4())] -= 1;
+                self.removed(&at);
             } else {
                 Self::touch(&mut self.due, &self.quarantine, at, backend);
             }

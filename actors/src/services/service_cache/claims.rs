@@ -11,11 +11,11 @@ use super::{
     expand::{DesiredFrontend, DesiredService},
     shape::Shape,
     source_object::Name,
-    table::FrontendTable,
+    table::{FrontendEntry, FrontendTable},
     weight::Weight,
 };
 use crate::{
-    model::{Frontend, L4Address},
+    model::{BackendId, Frontend, L4Address},
     ports::BackendState,
 };
 
@@ -52,7 +52,12 @@ pub(super) struct Stores<'a> {
     pub(super) room: usize,
     /// Whether who serves the service by what an earlier run left, and whom nobody named, may be named yet.
     pub(super) keeps: bool,
+    /// What there was no room for.
+    pub(super) wanted: RowsByFamily,
 }
+
+/// Rows of services and of backends, those of IPv6 first.
+pub(super) type RowsByFamily = [[usize; 2]; 2];
 
 impl ServiceClaims {
     /// Takes no more memory than is needed.
@@ -81,6 +86,7 @@ impl ServiceClaims {
         self.starving.remove(name);
         let (claim, denial) = match shortage(&wish, stores) {
             Some(shortage) => {
+                stores.wanted = excess(&wish, stores);
                 self.starving.insert(Rc::clone(name));
                 let denial = Denial { frontends: denied, problems: vec![shortage] };
                 (adopt(name, &wish, before, stores), denial)
@@ -147,10 +153,7 @@ fn shortage(wish: &DesiredService, stores: &Stores<'_>) -> Option<String> {
             return short;
         }
     }
-    let mut needed = Weight::default();
-    for (at, desired) in &wish.frontends {
-        needed.add_growth(desired.weight(at), table.weight_of(at));
-    }
+    let needed = growth(wish, table);
     let Weight { slots, ranges, matches, members, .. } = table.weight();
     more("cilium_lb4_services_v2", slots[1], needed.slots[1])
         .or_else(|| more("cilium_lb6_services_v2", slots[0], needed.slots[0]))
@@ -159,6 +162,27 @@ fn shortage(wish: &DesiredService, stores: &Stores<'_>) -> Option<String> {
         .or_else(|| more("cilium_lb_affinity_match", matches, needed.matches))
         .or_else(|| more("volvox_lb4_members", members[1], needed.members[1]))
         .or_else(|| more("volvox_lb6_members", members[0], needed.members[0]))
+}
+
+/// How many rows there is no room for.
+fn excess(wish: &DesiredService, stores: &Stores<'_>) -> RowsByFamily {
+    let Stores { table, backends, room, .. } = stores;
+    let needed = growth(wish, table).members;
+    [false, true].map(|is_ipv4| {
+        let family = usize::from(is_ipv4);
+        let members = table.weight().members[family] + needed[family];
+        let missing = backends.missing(wish.backends.keys(), is_ipv4);
+        [members, backends.rows(is_ipv4) + missing].map(|rows| rows.saturating_sub(*room))
+    })
+}
+
+/// What a wish takes more than its frontends do.
+fn growth(wish: &DesiredService, table: &FrontendTable) -> Weight {
+    let mut needed = Weight::default();
+    for (at, desired) in &wish.frontends {
+        needed.add_growth(desired.weight(at), table.weight_of(at));
+    }
+    needed
 }
 
 impl DesiredFrontend {
@@ -201,11 +225,13 @@ fn exchange(
     stores: &mut Stores<'_>,
     changed: &mut BTreeSet<Name>,
 ) -> (ServiceClaim, Denial) {
+    let taken = growth(&wish, stores.table).members;
     let DesiredService { frontends, backends, ingresses, mut problems, .. } = wish;
     // First all that is new, so that what stays never goes in between.
     for (at, state) in &backends {
         stores.backends.list(*at, *state);
     }
+    let mut spare = spare(&taken, stores);
     let (mut given, mut denied) = (BTreeSet::new(), Vec::new());
     for (frontend, desired) in frontends {
         if given.contains(&frontend) {
@@ -221,7 +247,7 @@ fn exchange(
             denied.push(frontend);
             continue;
         }
-        let shape = shape(frontend, desired, stores);
+        let (shape, left) = shape(frontend, desired, stores, &mut spare);
         if shape.used == 0 && !shape.backends.is_empty() {
             problems.push(format!(
                 "all who serve {frontend} are quarantined, and serve as if they were not: release \
@@ -229,12 +255,16 @@ fn exchange(
             ));
         }
         match stores.table.put(frontend, name, shape) {
-            Ok(()) => drop(given.insert(frontend)),
+            Ok(()) => {
+                stores.backends.leave(frontend, left);
+                given.insert(frontend);
+            }
             Err(_) => problems.push(format!("{frontend} has no number: all 65535 are taken")),
         }
     }
     for frontend in before.frontends.iter().filter(|it| !given.contains(it)) {
         changed.append(&mut stores.table.release(*frontend, name));
+        stores.backends.leave(*frontend, BTreeSet::new());
     }
     for frontend in denied_before.iter().filter(|it| !denied.contains(it)) {
         stores.table.resign(frontend, name);
@@ -246,15 +276,32 @@ fn exchange(
     (ServiceClaim { frontends, backends }, Denial { frontends: denied, problems })
 }
 
-/// The rows of a frontend, with slots kept.
-fn shape(frontend: Frontend, desired: DesiredFrontend, stores: &Stores<'_>) -> Shape {
+/// Room for rows that connections need and no service wants, those of IPv6 first.
+fn spare(taken: &[usize; 2], stores: &Stores<'_>) -> [usize; 2] {
+    let members = stores.table.weight().members;
+    [0, 1].map(|family| match stores.room {
+        0 => usize::MAX,
+        room => room.saturating_sub(members[family] + taken[family]),
+    })
+}
+
+/// The rows of a frontend, with slots kept; and who of them left and has connections by it.
+fn shape(
+    frontend: Frontend,
+    desired: DesiredFrontend,
+    stores: &Stores<'_>,
+    spare: &mut [usize; 2],
+) -> (Shape, BTreeSet<BackendId>) {
     let entry = stores.table.get(&frontend);
     let there = entry.and_then(|entry| entry.there());
     let before = there.map(|shape| shape.backends.clone()).unwrap_or_default();
-    let matters = !desired.retained.is_empty() || stores.keeps;
-    let had = entry.filter(|_| matters).map(|entry| entry.members()).unwrap_or_default();
     let ids = desired.backends.iter().filter_map(|at| stores.backends.id(at));
     let mut ids: BTreeSet<_> = ids.collect();
+    // Who was let go before may be in the kernel still: he is none of these.
+    let members = || entry.and_then(FrontendEntry::desired).into_iter().flat_map(Shape::members);
+    let matters =
+        !desired.retained.is_empty() || stores.keeps || members().any(|(id, _)| !ids.contains(&id));
+    let had = entry.filter(|_| matters).map(|entry| entry.members()).unwrap_or_default();
     if stores.keeps {
         ids.extend(before.iter().filter(|id| stores.backends.unheard().contains(id)));
     }
@@ -268,9 +315,18 @@ fn shape(frontend: Frontend, desired: DesiredFrontend, stores: &Stores<'_>) -> S
         let unheard = had.iter().filter(|(id, _)| stores.backends.unheard().contains(id));
         retained.extend(unheard.filter(|(id, _)| !ids.contains(id)));
     }
+    let members = members()
+        .map(|(id, _)| id)
+        .filter(|id| had.contains_key(id) && !ids.contains(id) && !retained.contains_key(id));
+    let family = usize::from(frontend.at.address.is_ipv4());
+    let listed = ids.len() + retained.len();
+    let own = stores.table.weight_of(&frontend).members[family].max(listed) - listed;
+    let left = stores.backends.left(&frontend, members, spare[family].saturating_add(own));
+    spare[family] -= left.len().saturating_sub(own).min(spare[family]);
     let retained = retained.into_iter().collect();
     let DesiredFrontend { word, flags, ranges, .. } = desired;
     let mut shape = Shape { word, flags, ranges, backends: before, used: 0, retained };
     shape.lead_to(&ids, stores.backends.quarantined());
-    shape
+    shape.keep(&left);
+    (shape, left)
 }

@@ -355,8 +355,9 @@ fn take_members(
         let is_right = is_known && backends.place(*backend) == Some(row.at);
         let state = in_slots.get(backend).copied();
         let rests = [BackendState::Terminating, BackendState::Maintenance].contains(&row.state);
-        if state.is_none() && is_known && rests {
-            retained.push((*backend, row.state));
+        if state.is_none() && is_known {
+            // One that was about to have a slot again may have connections of before.
+            retained.push((*backend, if rests { row.state } else { BackendState::Terminating }));
         }
         right += usize::from(is_right && state.map_or(rests, |state| state == row.state));
     }

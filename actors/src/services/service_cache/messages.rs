@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::refused::RefusedServiceObject;
 use crate::{
+    endpoints::supervisor::EndpointAddresses,
     host::{Lane, Message, Reply},
     model::{BackendId, Feed, Frontend, L4Address, Manifest, ServiceId, drift::DriftReply},
     ports::{BackendState, ObjectKey},
@@ -96,6 +97,12 @@ pub enum ServicesMsg {
         /// Where the answer goes.
         reply: Reply<Result<(), UnknownBackend>>,
     },
+    /// From the supervisor of endpoints: one comes, or ends.
+    Endpoint(EndpointAddresses),
+    /// From who sweeps connections: who left services and whom connections may have still.
+    Leaving(Reply<Vec<LeavingBackend>>),
+    /// From the same: a sweep that began after that answer saw no connection that has these.
+    Unused(Vec<LeavingBackend>),
     /// Show all services.
     List(Reply<Vec<ServiceView>>),
     /// Show all backends.
@@ -116,6 +123,9 @@ impl Message for ServicesMsg {
             Self::Remote { .. } => "Remote",
             Self::Clusters(_) => "Clusters",
             Self::Quarantine { .. } => "Quarantine",
+            Self::Endpoint(_) => "Endpoint",
+            Self::Leaving(_) => "Leaving",
+            Self::Unused(_) => "Unused",
             Self::List(_) => "List",
             Self::ListBackends(_) => "ListBackends",
             Self::Show(_) => "Show",
@@ -130,6 +140,17 @@ impl Message for ServicesMsg {
             _ => Lane::Request,
         }
     }
+}
+
+/// A backend that left a service, whose connections by it may go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeavingBackend {
+    /// Its number.
+    pub id: BackendId,
+    /// Its family.
+    pub is_ipv4: bool,
+    /// Which departure it is: one that came back and left again has another one.
+    pub nth: u64,
 }
 
 /// Why a backend is not quarantined.
@@ -166,6 +187,8 @@ pub struct BackendView {
     pub at: L4Address,
     /// How it is used.
     pub state: BackendState,
+    /// Services that it left and that keep it for the connections that it has, as `namespace/name`.
+    pub left: BTreeSet<String>,
 }
 
 /// How services stand.
@@ -177,6 +200,8 @@ pub struct ServicesStatus {
     pub backends: usize,
     /// How many of them are kept from new connections.
     pub quarantined: usize,
+    /// How many no service lists any more, and are kept for the connections that they have.
+    pub leaving: usize,
     /// How many rows each map has room for; 0 if nobody knows.
     pub room: usize,
     /// The most rows that one of the maps of frontends holds.

@@ -32,6 +32,9 @@ pub(super) fn services(table: &FrontendTable, backends: &Backends) -> Vec<Servic
 }
 
 /// All backends.
-pub(super) fn backends(backends: &Backends) -> Vec<BackendView> {
-    backends.iter().map(|(at, id, state)| BackendView { id, at, state }).collect()
+pub(super) fn backends(table: &FrontendTable, backends: &Backends) -> Vec<BackendView> {
+    let owner = |frontend| table.get(frontend).and_then(|entry| entry.owner.as_ref());
+    let left = |id| backends.leaving.from(id).filter_map(owner).map(ToString::to_string).collect();
+    let all = backends.iter();
+    all.map(|(at, id, state)| BackendView { id, at, state, left: left(id) }).collect()
 }

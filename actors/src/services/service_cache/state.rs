@@ -40,6 +40,8 @@ pub struct ServicesSettings {
     pub families: Families,
     /// How load is balanced.
     pub balancing: Balancing,
+    /// Whether TCP connections end with their backend, rather than go on as long as it answers.
+    pub ends_tcp: bool,
     /// Who says something of services.
     pub sources: BTreeSet<ServiceSource>,
 }
@@ -83,6 +85,7 @@ impl Services {
         let UnusedNumbers { backend, service } = found.unused;
         let unused = UnusedNumbers { backend: backend.max(1), service: service.max(1) };
         let room = found.room;
+        backends.leaving.is_off = settings.ends_tcp;
         let findings = inherit(found, &mut table, &mut backends);
         for problem in findings.foreign.iter().chain(&findings.problems) {
             tracing::warn!("maps of services: {problem}");

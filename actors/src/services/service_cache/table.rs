@@ -306,7 +306,7 @@ impl FrontendTable {
         Some(id)
     }
 
-    fn want(&mut self, frontend: Frontend, desired: Option<Shape>) {
+    pub(super) fn want(&mut self, frontend: Frontend, desired: Option<Shape>) {
         let Some(entry) = self.entries.get_mut(&frontend) else { return };
         if entry.desired == desired {
             return self.touch(frontend);

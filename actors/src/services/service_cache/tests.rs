@@ -8,6 +8,7 @@ mod host_ports;
 mod ingresses;
 mod inherit;
 mod kubernetes;
+mod leaving;
 mod members;
 mod mesh;
 mod objects;

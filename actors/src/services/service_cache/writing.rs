@@ -148,6 +148,7 @@ impl ServiceCacheState {
             Some((_, error)) => Err(error.to_string()),
             None => {
                 self.pack();
+                self.make_room();
                 // Something may be gone, and leave room.
                 self.claims.retry(&mut self.changed);
                 Ok(())

@@ -188,11 +188,15 @@ pub struct Backend {
     /// Where it is.
     #[serde(flatten)]
     pub address: BackendAddress,
+    /// Services that it left and that keep it for the TCP connections that it has, as `namespace/name`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<String>,
 }
 
 impl From<&BackendView> for Backend {
     fn from(view: &BackendView) -> Self {
-        Self { id: view.id.0, address: BackendAddress::new(view.at, view.state) }
+        let address = BackendAddress::new(view.at, view.state);
+        Self { id: view.id.0, address, left: view.left.iter().cloned().collect() }
     }
 }
 
@@ -206,6 +210,8 @@ pub struct ServicesSummary {
     pub backends: usize,
     /// How many of them are kept from new connections.
     pub quarantined: usize,
+    /// How many no service lists any more, and are kept for the connections that they have.
+    pub leaving: usize,
     /// Objects to be read, and services to be given what they wish.
     pub unread: usize,
     /// Frontends and backends that the kernel has not as they are to be.
@@ -271,6 +277,7 @@ impl From<ServicesStatus> for ServicesSummary {
             frontends: status.frontends,
             backends: status.backends,
             quarantined: status.quarantined,
+            leaving: status.leaving,
             unread: status.unread,
             open: status.open,
             room: status.room,

@@ -197,7 +197,7 @@ fn services_and_backends_are_listed() {
         agent.text("backend list"),
         "ID  BACKEND               STATE\n\
          1   10.96.0.201:8080/TCP  active\n\
-         2   10.96.0.202:8080/TCP  terminating\n"
+         2   10.96.0.202:8080/TCP  terminating (left default/db; TCP connections go on)\n"
     );
     assert_eq!(agent.json("backend list")[0]["ip"], "10.96.0.201");
 }

@@ -19,7 +19,10 @@ use volvox_maps::{
     tally::POLICY_MAP,
 };
 
-use super::sandbox::{Sandbox, addresses, config_row, policy};
+use super::{
+    connections::collect_connections,
+    sandbox::{Sandbox, addresses, config_row, policy},
+};
 use crate::datapath::{Datapath, conntrack};
 
 fn lxc_row() -> LxcRow {
@@ -220,7 +223,7 @@ fn connections_are_forgotten_by_age_and_by_address() {
             let (key, row) = connection(number, lifetime);
             table.put(&key, &row).unwrap();
         }
-        let swept = conntrack::collect(&datapath.maps, Families::DUAL).unwrap();
+        let swept = collect_connections(&datapath, Families::DUAL);
         assert_eq!((swept.seen, swept.deleted), (3, 1));
         let scrubbed: Vec<_> = addresses(2).iter().collect();
         assert_eq!(conntrack::scrub(&datapath.maps, &scrubbed).unwrap().deleted, 1);

@@ -8,7 +8,7 @@ use volvox_bpf_progs::layouts::{
     Ct4Key, Ct6Key, CtRow, Nat4Key, Nat4Row, Nat6Key, Nat6Row, TupleFlags,
 };
 
-use super::sandbox::Sandbox;
+use super::{connections::collect_connections, sandbox::Sandbox};
 use crate::datapath::{Datapath, conntrack, nat};
 
 const TCP: u8 = 6;
@@ -77,10 +77,10 @@ fn translations_go_with_their_connections_and_not_before() {
         tracked(&datapath, TCP, 41_000, now() - 1);
         let other = Families { ipv4: false, ipv6: true };
         assert_eq!(nat::collect(&datapath.maps, other).unwrap(), Swept::default());
-        assert_eq!(conntrack::collect(&datapath.maps, other).unwrap(), Swept::default());
+        assert_eq!(collect_connections(&datapath, other), Swept::default());
         assert_eq!(collect(&datapath), Swept { seen: 8, deleted: 2 });
         // What lived a second ago goes with the sweep of connections, in the same round.
-        conntrack::collect(&datapath.maps, Families::DUAL).unwrap();
+        collect_connections(&datapath, Families::DUAL);
         assert_eq!(collect(&datapath), Swept { seen: 6, deleted: 2 });
         assert_eq!(collect(&datapath), Swept { seen: 4, deleted: 0 });
         let left = volvox_maps::Dump::at(sandbox.root()).translations().unwrap();
@@ -163,7 +163,7 @@ fn translations_of_ipv6_go_with_theirs() {
             .unwrap();
         let other = Families { ipv4: true, ipv6: false };
         assert_eq!(nat::collect(&datapath.maps, other).unwrap(), Swept::default());
-        assert_eq!(conntrack::collect(&datapath.maps, other).unwrap(), Swept::default());
+        assert_eq!(collect_connections(&datapath, other), Swept::default());
         assert_eq!(collect(&datapath), Swept { seen: 4, deleted: 2 });
         assert_eq!(collect(&datapath), Swept { seen: 2, deleted: 0 });
     });

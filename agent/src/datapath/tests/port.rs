@@ -1,7 +1,7 @@
 //! Tests: whole jobs through the datapath's port create and delete endpoints, end at the first step
 //! that fails, and leave what belongs to another endpoint.
 
-use std::{net::IpAddr, os::fd::AsFd, rc::Rc};
+use std::{collections::BTreeSet, net::IpAddr, os::fd::AsFd, rc::Rc};
 
 use tokio::sync::oneshot;
 use volvox_actors::{
@@ -195,7 +195,7 @@ fn a_row_of_another_endpoint_is_not_deleted() {
             KernelOp::PutLxc { address, row },
             KernelOp::DeleteLxc { address, endpoint: 1 },
             KernelOp::Snapshot,
-            KernelOp::CollectConntrack(Families::DUAL),
+            KernelOp::CollectConntrack { families: Families::DUAL, backends: BTreeSet::new() },
             KernelOp::LoadPrograms,
         ];
         let [done] = run(sandbox, vec![ops]).try_into().unwrap();
@@ -208,6 +208,7 @@ fn a_row_of_another_endpoint_is_not_deleted() {
                 connections: Swept::default(),
                 translations: Swept::default(),
                 fill: 0,
+                used: BTreeSet::new(),
             }
         );
     });

@@ -16,12 +16,13 @@ use volvox_maps::{
 use volvox_system::netlink::{Direction, Socket};
 
 use super::{
+    connections::collect_connections,
     crashes::MANY,
     hooks::{endpoint, hooks},
     sandbox::Sandbox,
     upgrade::{linked, programs, settled},
 };
-use crate::datapath::{Datapath, DatapathConfig, Writes, conntrack, maps::Maps};
+use crate::datapath::{Datapath, DatapathConfig, Writes, maps::Maps};
 
 const TCP: &str = "cilium_ct4_global";
 
@@ -144,7 +145,7 @@ fn where_a_hook_cannot_be_switched_both_maps_stay_until_connections_are_swept() 
         old.maps.ct4[0].put(&key, &row).unwrap();
         let new = Datapath::open(&sized(sandbox, 8192)).unwrap();
         assert_eq!(replaced(&new.maps)[TCP], current(&old.maps));
-        conntrack::collect(&new.maps, Families::DUAL).unwrap();
+        collect_connections(&new, Families::DUAL);
         assert_eq!(replaced(&new.maps), BTreeMap::new());
         assert_eq!(new.maps.ct4[0].get(&key).unwrap(), Some(row));
     });

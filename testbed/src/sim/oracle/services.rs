@@ -144,7 +144,9 @@ impl ServiceChecks {
             let rests = row.state == BackendState::Maintenance;
             let is_right = match row.state {
                 BackendState::Active | BackendState::Quarantined => is_of(serving),
-                BackendState::Terminating | BackendState::Maintenance => is_of(listed),
+                // Who left may have connections still.
+                BackendState::Terminating => true,
+                BackendState::Maintenance => is_of(listed),
             };
             if !is_right || rests != is_of(unready) {
                 return Some(format!("{key:?} of {frontend} is {row:?}, and listed as {newest:?}"));
@@ -202,8 +204,12 @@ impl ServiceChecks {
         if let Some((key, _)) = services.members.keys().find(|((id, _), _)| !ids.contains(id)) {
             return Some(format!("{key:?} is a backend of no service"));
         }
+        // Who left every service may have connections still, and no new ones.
+        let (listed, gone): (Vec<_>, Vec<_>) =
+            there.values().partition(|row| places(backends).contains(&row.at));
         let left = rows.len() != slots
-            || there.len() != backends.count_ones() as usize
+            || listed.len() != backends.count_ones() as usize
+            || gone.iter().any(|row| row.state != BackendState::Terminating)
             || reverse_nat.len() != firsts;
         left.then(|| format!("rows of services are left over: {services:?}"))
     }

@@ -8,7 +8,7 @@ use crate::services::{
     health_checks::HealthCheck,
     service_cache::{
         ServiceSource,
-        claims::Stores,
+        claims::{RowsByFamily, Stores},
         expand::DesiredService,
         object::Spec,
         reported::ServiceReports,
@@ -33,7 +33,10 @@ impl ServiceCacheState {
             match self.news.pop_front() {
                 Some(news) => self.read(news, node),
                 None => match self.changed.pop_first() {
-                    Some(name) => self.give(&name),
+                    Some(name) => {
+                        let wanted = self.give(&name);
+                        self.make_way(wanted);
+                    }
                     None if !self.doubtful.is_empty() => {
                         self.changed.append(&mut self.doubtful);
                         self.all_others_given = true;
@@ -96,8 +99,8 @@ impl ServiceCacheState {
         self.changed.extend(self.reported.services().map(|(name, _)| Rc::clone(name)));
     }
 
-    /// Gives a service what its sources say.
-    fn give(&mut self, name: &Name) {
+    /// Gives a service what its sources say; what there was no room for.
+    fn give(&mut self, name: &Name) -> RowsByFamily {
         let said = self.reported.said(name);
         let remote = self.remote.of(name);
         self.undecided.remove(name);
@@ -107,7 +110,7 @@ impl ServiceCacheState {
                 Some(false) => DesiredService::default(),
                 None => {
                     self.undecided.insert(Rc::clone(name));
-                    return;
+                    return RowsByFamily::default();
                 }
             },
             None if self.awaited.contains(&ServiceSource::Cluster) => DesiredService::default(),
@@ -115,7 +118,7 @@ impl ServiceCacheState {
         };
         if self.is_doubtful(&wish) {
             self.doubtful.insert(Rc::clone(name));
-            return;
+            return RowsByFamily::default();
         }
         let asked = wish.health;
         let is_global =
@@ -126,15 +129,22 @@ impl ServiceCacheState {
         }
         let keeps = (is_global && self.may_come_from_elsewhere(name))
             || self.reported.refusals().hold_members(name);
-        let mut stores =
-            Stores { table: &mut self.table, backends: &mut self.backends, room: self.room, keeps };
+        let mut stores = Stores {
+            table: &mut self.table,
+            backends: &mut self.backends,
+            room: self.room,
+            keeps,
+            wanted: RowsByFamily::default(),
+        };
         self.claims.give(name, wish, &mut stores, &mut self.changed);
+        let wanted = stores.wanted;
         if let Some(health) = &mut self.health {
             // Where there was no room for it nobody is reached.
             let serves = self.claims.serves(name);
             let unserved = |check| HealthCheck { local_endpoints: 0, ..check };
             health.set(name, asked.map(|check| if serves { check } else { unserved(check) }));
         }
+        wanted
     }
 
     /// Whether other clusters may mean to share more of a service than they are known to.

@@ -34,6 +34,8 @@ pub(super) struct Fixture {
     sources: BTreeSet<ServiceSource>,
     /// How the next agent balances load.
     pub(super) balancing: Balancing,
+    /// Whether TCP connections end with their backend in the next agent.
+    pub(super) ends_tcp: bool,
 }
 
 impl Fixture {
@@ -48,9 +50,18 @@ impl Fixture {
         let sources = sources.iter().copied().collect();
         let (gone, listeners) = (Rc::default(), MemoryListeners::default());
         let balancing = Algorithm::Maglev.into();
-        let (universe, services) = spawn(&kernel, &sources, balancing, &gone, &listeners);
-        let fixture =
-            Self { universe, kernel, fate, services, gone, listeners, sources, balancing };
+        let (universe, services) = spawn(&kernel, &sources, (balancing, false), &gone, &listeners);
+        let fixture = Self {
+            universe,
+            kernel,
+            fate,
+            services,
+            gone,
+            listeners,
+            sources,
+            balancing,
+            ends_tcp: false,
+        };
         fixture.settle();
         fixture
     }
@@ -59,8 +70,8 @@ impl Fixture {
     pub(super) fn restart(&mut self) {
         self.kernel.forget();
         self.listeners.forget();
-        let Self { kernel, sources, balancing, gone, listeners, .. } = &*self;
-        let (universe, services) = spawn(kernel, sources, *balancing, gone, listeners);
+        let Self { kernel, sources, balancing, ends_tcp, gone, listeners, .. } = &*self;
+        let (universe, services) = spawn(kernel, sources, (*balancing, *ends_tcp), gone, listeners);
         (self.universe, self.services) = (universe, services);
         self.settle();
     }
@@ -157,7 +168,17 @@ impl Fixture {
         answer
     }
 
-    fn ask<T: 'static>(&self, make: impl FnOnce(crate::host::Reply<T>) -> ServicesMsg) -> T {
+    /// A whole sweep saw no connection with any of those who left, and that is told.
+    pub(super) fn swept(&self) {
+        let left = self.ask(ServicesMsg::Leaving);
+        self.services.tell(ServicesMsg::Unused(left)).unwrap();
+        self.settle();
+    }
+
+    pub(super) fn ask<T: 'static>(
+        &self,
+        make: impl FnOnce(crate::host::Reply<T>) -> ServicesMsg,
+    ) -> T {
         let mut answer = self.universe.host.ask(&self.services, PATIENCE, "test", make);
         self.universe.settle();
         answer.now().unwrap().unwrap()
@@ -191,7 +212,7 @@ impl Behaviour for Ender {
 fn spawn(
     kernel: &MemoryKernel,
     sources: &BTreeSet<ServiceSource>,
-    balancing: Balancing,
+    (balancing, ends_tcp): (Balancing, bool),
     gone: &Rc<Cell<usize>>,
     listeners: &MemoryListeners,
 ) -> (Universe, Ref<ServicesMsg>) {
@@ -200,6 +221,7 @@ fn spawn(
         node: "here".to_owned(),
         families: Families::DUAL,
         balancing,
+        ends_tcp,
         sources: sources.clone(),
     };
     let gone = Rc::clone(gone);
@@ -233,6 +255,16 @@ pub(super) fn at(places: &[&str]) -> Landing {
         [] => Landing::NoBackend,
         all => Landing::At(all.iter().map(|it| place(it)).collect()),
     }
+}
+
+/// The same Service or slice, of datagrams.
+pub(super) fn of_udp(mut object: Value) -> Value {
+    for ports in ["/ports/0", "/spec/ports/0"] {
+        if let Some(port) = object.pointer_mut(ports) {
+            port["protocol"] = json!("UDP");
+        }
+    }
+    object
 }
 
 /// A Service of one port, 80.

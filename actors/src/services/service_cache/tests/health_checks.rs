@@ -249,6 +249,7 @@ fn what_who_answers_crashes_over_is_told_again() {
         node: "here".to_owned(),
         families: Families::DUAL,
         balancing: Balancing::default(),
+        ends_tcp: false,
         sources: [ServiceSource::Cluster].into(),
     };
     let found = ServiceTables::default();

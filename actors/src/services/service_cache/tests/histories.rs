@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::fixture::{Fixture, frontend, gone, place, service, slice};
 use crate::{
-    model::ServiceId,
+    model::{Frontend, L4Address, ServiceId},
     testing::{Landing, Turn},
 };
 
@@ -119,6 +119,75 @@ fn watch(fixture: &Fixture, ids: &Rc<RefCell<BTreeMap<String, ServiceId>>>) {
     });
 }
 
+/// Who has connections by each frontend.
+type Connected = BTreeMap<Frontend, BTreeSet<L4Address>>;
+
+/// At each step: whomever packets found has rows of the frontend as long as it is there.
+fn watch_connected(fixture: &Fixture, connected: &Rc<RefCell<Connected>>) {
+    let connected = Rc::clone(connected);
+    fixture.kernel.watch(move |state, op| {
+        let maps = &state.services;
+        let firsts = maps.slots.iter().filter(|((at, slot), _)| *slot == 0 && at.at.port > 0);
+        let mut before = std::mem::take(&mut *connected.borrow_mut());
+        for ((at, _), row) in firsts {
+            let mut found = before.remove(at).unwrap_or_default();
+            let members = maps.members.iter().filter(|((key, _), _)| key.0 == row.id);
+            let members: BTreeSet<_> = members.map(|(_, row)| row.at).collect();
+            let lost: Vec<_> = found.difference(&members).collect();
+            assert!(lost.is_empty(), "{lost:?} are lost by {at} behind {op:?}");
+            if let Landing::At(all) = maps.landing(*at) {
+                found.extend(all);
+            }
+            connected.borrow_mut().insert(*at, found);
+        }
+    });
+}
+
+/// Two services are there all the time, and nobody sweeps: whoever leaves them keeps what he has.
+fn run_unswept(events: Vec<Event>) {
+    let (mut fixture, mut objects) = (Fixture::new(), Objects::default());
+    objects.services.extend([(0, 0), (2, 0)]);
+    let connected = Rc::default();
+    watch_connected(&fixture, &connected);
+    fixture.announce(&objects.all());
+    for event in events {
+        match event {
+            Event::Slice(it, nth, all) => {
+                let (it, all) = (it / 2 * 2, all.unwrap_or_default());
+                fixture.announce(&[slice_of(it, nth, &all)]);
+                objects.slices.insert((it, nth), all);
+            }
+            Event::Steps(most) => steps(&fixture, most),
+            Event::Fails(nth, half) => {
+                fixture.fate.at(nth, if half { Turn::Half } else { Turn::Fail })
+            }
+            Event::Crash => fixture.universe.host.poison(fixture.services.id()),
+            Event::Restart(most) => {
+                steps(&fixture, most);
+                fixture.restart();
+                watch_connected(&fixture, &connected);
+                fixture.announce(&objects.all());
+            }
+            Event::Wait => fixture.wait(31),
+            Event::Service(..) => {}
+        }
+    }
+    fixture.fate.is_kind();
+    fixture.wait(120);
+    let before = fixture.kernel.writes().len();
+    fixture.restart();
+    watch_connected(&fixture, &connected);
+    fixture.tell(&objects.all());
+    assert_eq!(fixture.writes_since(before), [], "of a restart nothing is to be seen");
+    connected.borrow_mut().clear();
+    fixture.swept();
+    let maps = fixture.maps();
+    let listed: BTreeSet<usize> = objects.slices.values().flatten().copied().collect();
+    assert_eq!(maps.backends.len(), listed.len(), "{:?}", maps.backends);
+    let slots = maps.slots.keys().filter(|(at, slot)| *slot > 0 && at.at.port > 0).count();
+    assert_eq!(maps.members.len(), slots);
+}
+
 fn run(events: Vec<Event>) {
     let (mut fixture, mut objects) = (Fixture::new(), Objects::default());
     let ids = Rc::default();
@@ -168,6 +237,7 @@ fn run(events: Vec<Event>) {
     }
     fixture.fate.is_kind();
     fixture.wait(120);
+    fixture.swept();
     let maps = fixture.maps();
     for nth in 0..SERVICES / 2 * 3 {
         let at = format!("10.96.0.{nth}");
@@ -209,5 +279,10 @@ proptest! {
     #[test]
     fn every_history_ends_as_the_objects_say(events in prop::collection::vec(event(), 1..40)) {
         run(events);
+    }
+
+    #[test]
+    fn whoever_leaves_keeps_his_rows_until_a_sweep(events in prop::collection::vec(event(), 1..40)) {
+        run_unswept(events);
     }
 }

@@ -263,6 +263,7 @@ fn without_a_list_of_ingresses_all_else_is_pruned() {
     assert_eq!(fixture.landing("10.96.0.1:80"), Landing::NoBackend);
     assert_eq!(landings(&fixture, 80), both(), "it may still be");
     assert_eq!(fixture.status().awaited, [ServiceSource::Ingresses].into());
+    fixture.swept();
     assert_eq!(fixture.maps().backends.len(), 3, "those behind it stay");
     fixture.tell(&all);
     fixture.tell_ingresses(&[]);
@@ -304,5 +305,6 @@ fn to_whom_an_ingress_of_an_earlier_life_leads_stays_whoever_else_lets_go_of_him
     assert_eq!(landings(&fixture, 80), both());
     fixture.tell_ingresses(&[front()]);
     assert_eq!(landings(&fixture, 80)[0], at(&["10.0.0.1:8080"]));
+    fixture.swept();
     assert!(!fixture.maps().alive().contains(&super::fixture::place("10.0.0.2:8080")));
 }

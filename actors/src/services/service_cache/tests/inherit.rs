@@ -48,6 +48,7 @@ fn what_went_while_the_agent_was_dead_goes_when_the_cluster_has_said_so() {
     fixture.tell(&all[1..4]);
     assert_eq!(fixture.landing("10.96.0.9:80"), Landing::NoService);
     assert_eq!(fixture.landing("10.96.0.2:80"), Landing::NoBackend);
+    fixture.swept();
     assert_eq!(fixture.maps().backends.len(), 2);
     // Numbers that were had once are had by nobody else, also not in a later life.
     fixture.restart();

@@ -66,6 +66,7 @@ fn backends_that_other_clusters_may_name_stay_until_they_have_spoken() {
     configured(&fixture);
     far(&fixture, None);
     assert_eq!(fixture.landing("10.96.0.1:80"), at(&["10.0.0.1:8080"]), "it shares it no more");
+    fixture.swept();
     assert_eq!(fixture.maps().backends.len(), 1);
     fixture.tell(&[gone(service("web", ""))]);
     assert_eq!(fixture.landing("10.96.0.1:80"), Landing::NoService);
@@ -88,8 +89,9 @@ fn while_another_cluster_is_silent_who_goes_here_goes() {
     fixture.tell(&everything(&["10.0.0.1", "10.0.0.2"], &["10.0.0.5"]));
     let of_db = at(&["10.0.0.5:8080"]);
     assert_eq!(fixture.landing("10.96.0.2:80"), of_db);
+    fixture.swept();
     assert_eq!(fixture.maps().backends.len(), 4, "to whom nobody is led is no more");
-    assert_eq!(fixture.gone.get(), reported + 1, "who is connected to that one is told");
+    assert_eq!(fixture.gone.get(), reported + 2, "who is connected to that one is told");
     // One who was named in this life goes, whenever it came.
     fixture.tell(&everything(&["10.0.0.2", "10.0.0.3"], &["10.0.0.5"]));
     assert_eq!(
@@ -98,6 +100,7 @@ fn while_another_cluster_is_silent_who_goes_here_goes() {
     );
     fixture.tell(&everything(&["10.0.0.4"], &["10.0.0.5"]));
     assert_eq!(fixture.landing("10.96.0.1:80"), at(&["10.0.0.4:8080", "10.1.0.1:8080"]));
+    fixture.swept();
     let backends = fixture.maps().backends;
     assert_eq!(backends.len(), 3);
     assert!(backends.values().all(|row| row.state == BackendState::Active));
@@ -140,6 +143,7 @@ fn what_another_cluster_writes_and_nobody_can_read_takes_nobody_away() {
     far(&fixture, None);
     let alone = at(&["10.0.0.1:8080"]);
     assert_eq!(fixture.landing("10.96.0.1:80"), alone);
+    fixture.swept();
     assert_eq!(fixture.maps().backends.len(), 1);
     assert!(fixture.status().refused.is_empty());
     // It is held no longer than the cluster is there.
@@ -150,6 +154,7 @@ fn what_another_cluster_writes_and_nobody_can_read_takes_nobody_away() {
     fixture.services.tell(ServicesMsg::Clusters(Default::default())).unwrap();
     fixture.settle();
     assert_eq!(fixture.landing("10.96.0.1:80"), alone);
+    fixture.swept();
     assert_eq!(fixture.maps().backends.len(), 1);
     assert!(fixture.status().refused.is_empty());
 }

@@ -41,6 +41,7 @@ fn a_service_that_is_refused_after_a_restart_stays_as_it_was() {
     fixture.tell(&[whole, slice("web-a", "web", &["10.0.0.2"])]);
     assert_eq!(fixture.landing("10.96.0.1:80"), at(&["10.0.0.2:8080"]));
     assert_eq!(fixture.maps().slots[&(frontend("10.96.0.1:80"), 0)].id, id);
+    fixture.swept();
     assert_eq!((fixture.status().refused, fixture.maps().backends.len()), (vec![], 1));
     // One that is refused and then gone goes.
     fixture.restart();
@@ -69,6 +70,7 @@ fn a_slice_that_is_refused_after_a_restart_names_whom_it_named() {
     );
     fixture.tell(&[slice("web-a", "web", &["10.0.0.2"])]);
     assert_eq!(fixture.landing("10.96.0.1:80"), at(&["10.0.0.2:8080", "10.0.0.9:8080"]));
+    fixture.swept();
     assert_eq!(fixture.maps().backends.len(), 3);
     assert_eq!(fixture.status().refused, []);
 }

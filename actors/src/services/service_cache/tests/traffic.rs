@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::fixture::{Fixture, at, frontend, gone, place, service, slice};
+use super::fixture::{Fixture, at, frontend, gone, of_udp, place, service, slice};
 use crate::{
     model::{BackendId, Frontend, LookupScope},
     ports::{BackendState, KernelOp, ServiceKeys, ServiceRows, service_flags},
@@ -40,6 +40,7 @@ fn who_ends_is_used_by_nobody_new_unless_there_is_nobody_else() {
     assert_eq!(fixture.landing("10.96.0.1:80"), at(&["10.0.0.2:8080"]));
     fixture.tell(&[web(&["10.0.0.1-leaving"])]);
     assert_eq!(fixture.landing("10.96.0.1:80"), Landing::NoBackend);
+    fixture.swept();
     assert_eq!((state(&fixture, 1), state(&fixture, 2)), (Some(BackendState::Terminating), None));
 }
 
@@ -54,6 +55,7 @@ fn a_backend_of_two_services_is_one_and_stays_as_long_as_either_lists_it() {
     fixture.tell(&[gone(service("a", "")), gone(slice("a-1", "a", &[]))]);
     assert_eq!(fixture.maps().backends[&(BackendId(1), true)].state, BackendState::Terminating);
     fixture.tell(&[gone(slice("b-1", "b", &[]))]);
+    fixture.swept();
     assert!(fixture.maps().backends.is_empty());
 }
 
@@ -89,6 +91,8 @@ fn no_packet_finds_nobody_while_all_backends_are_replaced() {
     assert!(seen.get() > 24, "{} steps were seen", seen.get());
     let Landing::At(all) = fixture.landing("10.96.0.1:80") else { panic!("nobody is there") };
     assert!(all.iter().all(|it| it.to_string().starts_with("10.3.")));
+    fixture.swept();
+    fixture.wait(40);
     assert_eq!(fixture.maps().backends.len(), 1000);
 }
 
@@ -310,12 +314,13 @@ fn two_families_and_three_protocols() {
 fn who_ends_sockets_hears_when_backends_are_gone_from_the_kernel() {
     let mut fixture = Fixture::new();
     assert_eq!(fixture.gone.get(), 0, "nobody knows yet who is named");
-    let all = [service("web", "10.96.0.1"), slice("web-1", "web", &["10.0.0.1", "10.0.0.2"])];
+    let web = |members| of_udp(slice("web-1", "web", members));
+    let all = [of_udp(service("web", "10.96.0.1")), web(&["10.0.0.1", "10.0.0.2"])];
     fixture.tell(&all);
     assert_eq!(fixture.gone.get(), 1, "the life before may have removed some");
-    fixture.tell(&[slice("web-1", "web", &["10.0.0.1", "10.0.0.2", "10.0.0.3"])]);
+    fixture.tell(&[web(&["10.0.0.1", "10.0.0.2", "10.0.0.3"])]);
     assert_eq!(fixture.gone.get(), 1);
-    fixture.tell(&[slice("web-1", "web", &["10.0.0.3"])]);
+    fixture.tell(&[web(&["10.0.0.3"])]);
     assert_eq!(fixture.gone.get(), 2);
     fixture.restart();
     assert_eq!(fixture.gone.get(), 2);

@@ -299,8 +299,13 @@ pub(super) fn fake_services(msg: ServicesMsg) {
             },
         ]),
         ServicesMsg::ListBackends(reply) => reply.send(vec![
-            BackendView { id: two.0, at: two.1, state: BackendState::Terminating },
-            BackendView { id: one.0, at: one.1, state: BackendState::Active },
+            BackendView {
+                id: two.0,
+                at: two.1,
+                state: BackendState::Terminating,
+                left: ["default/db".to_owned()].into(),
+            },
+            BackendView { id: one.0, at: one.1, state: BackendState::Active, left: [].into() },
         ]),
         ServicesMsg::Quarantine { backend, reply, .. } => {
             let known = [one.1, two.1].contains(&backend);
