@@ -27,6 +27,8 @@ use crate::{
 
 /// How long everybody may take to hear of a policy or a service.
 const SETTLED: Duration = Duration::from_secs(30);
+/// The same after a test in which they did not, so that a broken cluster is not waited for all day.
+const IMPATIENT: Duration = Duration::from_secs(5);
 /// How long is waited between rounds until then.
 const PAUSE: Duration = Duration::from_millis(300);
 /// What takes longer is noted.
@@ -40,11 +42,13 @@ pub(crate) struct Asking<'a> {
     pub(crate) world: &'a World,
     /// Paths of policies that are there.
     policies: BTreeSet<String>,
+    /// How long everybody may take to hear of something.
+    patience: Duration,
 }
 
 impl<'a> Asking<'a> {
     pub(crate) fn new(api: &'a Api, world: &'a World) -> Self {
-        Self { api, world, policies: BTreeSet::new() }
+        Self { api, world, policies: BTreeSet::new(), patience: SETTLED }
     }
 
     /// Does one stage of a test.
@@ -77,27 +81,26 @@ impl<'a> Asking<'a> {
             .collect();
         let began = Instant::now();
         let mut verdicts = self.round(&checks).await?;
+        let wrong = |all: &[Verdict]| all.iter().any(|it| matches!(it, Verdict::Failed(_)));
         if stage.settles {
-            while verdicts.iter().any(|it| matches!(it, Verdict::Failed(_)))
-                && began.elapsed() < SETTLED
-            {
+            while wrong(&verdicts) && began.elapsed() < self.patience {
                 sleep(PAUSE).await;
                 verdicts = self.round(&checks).await?;
             }
-            if began.elapsed() >= SLOW
-                && !verdicts.iter().any(|it| matches!(it, Verdict::Failed(_)))
-            {
-                let after = began.elapsed().as_secs_f64();
-                report.note(format!(
-                    "{}: it took {after:.1} s until all had heard of it",
-                    stage.about
-                ));
-            }
-            if !verdicts.iter().any(|it| matches!(it, Verdict::Failed(_))) {
+            if !wrong(&verdicts) {
+                let after = began.elapsed();
+                if after >= SLOW {
+                    let after = after.as_secs_f64();
+                    report.note(format!(
+                        "{}: it took {after:.1} s until all had heard of it",
+                        stage.about
+                    ));
+                }
                 // It has to stay so.
                 verdicts = self.round(&checks).await?;
             }
         }
+        self.patience = if wrong(&verdicts) { IMPATIENT } else { SETTLED };
         for (check, verdict) in checks.iter().zip(verdicts) {
             self.count(stage.about, check, verdict, report);
         }

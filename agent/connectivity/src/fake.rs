@@ -13,6 +13,17 @@ use serde_json::{Value, json};
 
 use crate::api::Api;
 
+/// Last words of paths that are lists.
+const LISTS: [&str; 7] = [
+    "ciliumclusterwidenetworkpolicies",
+    "ciliumnetworkpolicies",
+    "daemonsets",
+    "networkpolicies",
+    "nodes",
+    "pods",
+    "services",
+];
+
 #[derive(Default)]
 struct State {
     objects: BTreeMap<String, Value>,
@@ -136,11 +147,9 @@ fn list(state: &State, path: &str, query: &str) -> (u16, Value) {
     let has = |it: &Value| label.is_none_or(|(key, value)| it["metadata"]["labels"][key] == value);
     let items: Vec<_> =
         state.objects.iter().filter(|(at, it)| inside(at) && has(it)).map(|(_, it)| it).collect();
-    // A single object is no list.
-    let is_object = path.matches('/').count() % 2 == 0 && group.ends_with("namespaces");
-    match is_object || items.is_empty() && plural == "default" {
-        true => (404, status(404, "it is not there")),
-        false => (200, json!({ "kind": "List", "items": items })),
+    match LISTS.contains(&plural) {
+        true => (200, json!({ "kind": "List", "items": items })),
+        false => (404, status(404, "it is not there")),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
-use crate::probe::{Answer, Fault, Target};
+use crate::probe::{Answer, ENOUGH, Fault, Target};
 
 /// What is wanted of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,7 +97,8 @@ pub(crate) enum Verdict {
 /// Judges one probe by its answers.
 pub(crate) fn judge(check: &Check, answers: &[&Answer]) -> Verdict {
     let times = check.target.times as usize;
-    if answers.len() < times {
+    let silent = answers.iter().filter(|it| it.fault == Some(Fault::TimedOut)).count();
+    if answers.len() < times && silent < ENOUGH {
         return Verdict::Failed(format!("the pod told of {} of {times} probes", answers.len()));
     }
     if let Some(answer) = answers.iter().find(|it| it.fault == Some(Fault::NotAllowed)) {
@@ -200,6 +201,13 @@ mod tests {
         failed(of(&check, &[by("one"), by("")]), "somebody answered");
         failed(of(&check, &[by("one"), fault(Fault::Refused)]), "1 of 2: refused (after 1 s)");
         failed(of(&check, &[by("one")]), "told of 1 of 2");
+        // Who is silent is asked no more.
+        let often = check.clone().times(5);
+        failed(
+            of(&often, &[by("one"), fault(Fault::TimedOut), fault(Fault::TimedOut)]),
+            "2 of 3: timed out",
+        );
+        failed(of(&often, &[by("one"), fault(Fault::TimedOut)]), "told of 2 of 5");
         failed(of(&check, &[fault(Fault::TimedOut), fault(Fault::TimedOut)]), "timed out");
         assert!(matches!(of(&check, &[by("one"), fault(Fault::NotAllowed)]), Verdict::NotTried(_)));
     }

@@ -12,7 +12,6 @@ mod target;
 mod tests;
 mod watch;
 
-pub(crate) use self::watch::PATIENCE;
 pub use self::{
     answer::{Answer, Fault},
     ask::ask,
@@ -20,3 +19,4 @@ pub use self::{
     target::{Protocol, Size, Target, TargetError},
     watch::{Tally, Watched, input_ended, watch},
 };
+pub(crate) use self::{ask::ENOUGH, watch::PATIENCE};

@@ -57,7 +57,10 @@ fn element(text: &str) -> (Element, &str) {
         attributes = after;
     }
     assert!(attributes.trim().is_empty(), "{attributes}");
-    while !empty {
+    if empty {
+        return (read, rest);
+    }
+    loop {
         let (text, after) = rest.split_at(rest.find('<').expect("an element ends"));
         read.text.push_str(&plain(text));
         if let Some(after) = after.strip_prefix(&format!("</{name}>")) {
@@ -67,7 +70,6 @@ fn element(text: &str) -> (Element, &str) {
         read.children.push(child);
         rest = after;
     }
-    (read, rest)
 }
 
 fn read(text: &str) -> Element {

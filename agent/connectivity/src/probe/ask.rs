@@ -20,17 +20,24 @@ use super::{
     target::{Protocol, Size, Target},
 };
 
+/// A target that was silent so often is asked no more.
+pub(crate) const ENOUGH: usize = 2;
+
 /// Asks all targets at once, and those that are asked several times one after the other. Each answer
 /// is told as it comes.
 pub async fn ask(targets: Vec<Target>, mut tell: impl FnMut(&Answer)) {
     let mut asked = JoinSet::new();
     for (number, target) in targets.into_iter().enumerate() {
         asked.spawn(async move {
-            let mut answers = Vec::new();
+            let (mut answers, mut silent) = (Vec::new(), 0);
             for _ in 0..target.times {
                 let mut answer = once(&target).await;
                 answer.number = number;
+                silent += usize::from(answer.fault == Some(Fault::TimedOut));
                 answers.push(answer);
+                if silent == ENOUGH {
+                    break;
+                }
             }
             answers
         });
