@@ -1,6 +1,7 @@
 //! `cargo testbed cluster`: Kubernetes itself, brought up with bare machines, Volvox installed by its own
 //! command, and what happens to a cluster tried on it.
 
+mod connectivity;
 mod everyday;
 mod faults;
 mod many;
@@ -26,11 +27,16 @@ pub struct Scenario {
 }
 
 /// All of them.
-pub const SCENARIOS: [Scenario; 5] = [
+pub const SCENARIOS: [Scenario; 6] = [
     Scenario {
         name: "everyday",
         about: "pods are reached in every way, looked into, and rolled while they serve",
         run: everyday::run,
+    },
+    Scenario {
+        name: "connectivity",
+        about: "volvox connectivity test passes while agents are replaced, and fails when it should",
+        run: connectivity::run,
     },
     Scenario {
         name: "roll",

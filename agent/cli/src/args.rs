@@ -1,10 +1,6 @@
 //! The command line of `volvox`: its commands, their arguments and their help texts.
 
-use std::{
-    net::{IpAddr, SocketAddr},
-    path::PathBuf,
-    time::Duration,
-};
+use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -12,7 +8,11 @@ use volvox_actors::model::L4Address;
 use volvox_rest::client::DEFAULT_SOCKET;
 use volvox_system::duration::parse_duration;
 
-use super::install::{InstallArguments, UninstallArguments, UpgradeArguments};
+use super::{
+    connectivity::{ConnectivityCommand, ProbeCommand},
+    dashboard::DashboardArguments,
+    install::{InstallArguments, UninstallArguments, UpgradeArguments},
+};
 
 /// Speak to the node agent
 #[derive(Debug, Parser)]
@@ -114,6 +114,12 @@ pub(super) enum Command {
     Upgrade(UpgradeArguments),
     /// Remove Volvox from a cluster
     Uninstall(UninstallArguments),
+    /// What in a cluster reaches what, and whether it shall
+    #[command(subcommand)]
+    Connectivity(ConnectivityCommand),
+    /// What pods of `connectivity test` run
+    #[command(subcommand, hide = true)]
+    Probe(ProbeCommand),
     /// Completions for a shell
     Completions {
         /// The shell
@@ -457,17 +463,6 @@ impl From<&str> for Lifetime {
             text => text.parse().map_or_else(|_| Self::File(text.into()), Self::Number),
         }
     }
-}
-
-#[derive(Debug, Args)]
-pub(super) struct DashboardArguments {
-    /// Records, as an agent keeps them or `volvox trace export --json` writes them; two can be
-    /// compared
-    #[arg(required = true, value_name = "FILE")]
-    pub(super) files: Vec<PathBuf>,
-    /// Where to serve, on loopback; port 0 is any that is free
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
-    pub(super) listen: SocketAddr,
 }
 
 #[derive(Debug, Args)]

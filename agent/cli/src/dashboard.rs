@@ -1,12 +1,26 @@
 //! `volvox dashboard`: serves the dashboard over flight records on disk, on a loopback address.
 
+use std::{net::SocketAddr, path::PathBuf};
+
 use axum::Router;
+use clap::Args;
 use volvox_inspect::{
     dashboard::{Lives, Opened, router},
     http::{Server, Socket, listen},
 };
 
-use super::{args::DashboardArguments, error::ClientError, output::Output};
+use super::{error::ClientError, output::Output};
+
+#[derive(Debug, Args)]
+pub(super) struct DashboardArguments {
+    /// Records, as an agent keeps them or `volvox trace export --json` writes them; two can be
+    /// compared
+    #[arg(required = true, value_name = "FILE")]
+    pub(super) files: Vec<PathBuf>,
+    /// Where to serve, on loopback; port 0 is any that is free
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    pub(super) listen: SocketAddr,
+}
 
 /// Serves the page over files until somebody ends it.
 pub(super) async fn run(

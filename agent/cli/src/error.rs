@@ -2,6 +2,7 @@
 
 use std::{io, process::ExitCode};
 
+use volvox_connectivity::ConnectivityError;
 use volvox_inspect::dashboard::DashboardError;
 use volvox_install::InstallError;
 use volvox_maps::DatapathError;
@@ -22,6 +23,9 @@ pub enum ClientError {
     /// Nothing was installed, changed or removed, or not all of it.
     #[error("{0}")]
     Install(#[from] InstallError),
+    /// What reaches what in a cluster cannot be tried.
+    #[error("{0}")]
+    Connectivity(#[from] ConnectivityError),
     /// There is no such thing.
     #[error("{0}")]
     NotFound(String),
@@ -57,11 +61,14 @@ impl ClientError {
             Self::Install(InstallError::Unreachable { .. }) => 3,
             Self::Install(InstallError::NotInstalled) => 4,
             Self::Install(InstallError::Value(_) | InstallError::File { .. }) => 2,
+            Self::Connectivity(error) if error.is_unasked() => 3,
+            Self::Connectivity(ConnectivityError::Usage(_)) => 2,
             Self::NotFound(_) | Self::Dashboard(_) => 4,
             Self::Usage(_) => 2,
             Self::Rest(_)
             | Self::Datapath(_)
             | Self::Install(_)
+            | Self::Connectivity(_)
             | Self::Failed(_)
             | Self::Write(_) => 1,
         }

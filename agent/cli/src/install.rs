@@ -89,7 +89,7 @@ pub(super) struct UninstallArguments {
 }
 
 impl Target {
-    fn access(self) -> Access {
+    pub(super) fn access(self) -> Access {
         Access { kubeconfig: self.kubeconfig, context: self.context }
     }
 }

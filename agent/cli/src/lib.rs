@@ -1,12 +1,14 @@
 //! `volvox`: how people and scripts speak to the agent.
 //!
-//! `install`, `upgrade` and `uninstall` speak to the API server instead, through `volvox-install`.
+//! `install`, `upgrade` and `uninstall` speak to the API server instead, through `volvox-install`;
+//! `connectivity` does through `volvox-connectivity`.
 //!
 //! Tables for people, `-o json` for programs. Exit codes: 0 done, 1 failed, 2 asked wrongly,
 //! 3 the agent is not reachable, 4 there is no such thing.
 
 mod args;
 mod bpf;
+mod connectivity;
 mod dashboard;
 mod endpoint;
 mod endpoint_text;
@@ -99,6 +101,8 @@ async fn dispatch(
         Command::Install(arguments) => install::install(out, arguments).await,
         Command::Upgrade(arguments) => install::upgrade(out, arguments).await,
         Command::Uninstall(arguments) => install::uninstall(out, arguments).await,
+        Command::Connectivity(command) => connectivity::run(out, command).await,
+        Command::Probe(command) => connectivity::probe(out, command).await,
         // Answered before there was a runtime.
         Command::Completions { .. } => Ok(()),
     }

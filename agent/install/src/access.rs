@@ -107,6 +107,16 @@ impl Cluster {
         Self { server, source: "the test".to_owned(), host: host.to_owned(), port }
     }
 
+    /// Asks its API server.
+    pub fn client(&self) -> &Client {
+        self.server.client()
+    }
+
+    /// Its API server's address and who names it, for errors.
+    pub fn server_name(&self) -> &str {
+        self.server.name()
+    }
+
     pub(crate) fn server(&self) -> &Server {
         &self.server
     }

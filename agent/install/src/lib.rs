@@ -26,6 +26,7 @@ pub use self::{
     access::{Access, Cluster},
     chart::write_chart,
     error::InstallError,
+    nodes::trouble,
     remove::{Removal, uninstall},
     sources::{Sources, printed},
 };

@@ -70,7 +70,7 @@ fn node_of(pod: &Value) -> Option<&str> {
 }
 
 /// What is wrong with a pod; `None` if it is ready.
-fn trouble(pod: &Value) -> Option<String> {
+pub fn trouble(pod: &Value) -> Option<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let conditions = pod["status"]["conditions"].as_array();
     let condition = |kind: &str| conditions.into_iter().flatten().find(|it| it["type"] == kind);

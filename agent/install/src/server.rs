@@ -43,6 +43,15 @@ impl Server {
         Self { client, name }
     }
 
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Its address, and who names it.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Reads what is at a path; `None` if there is nothing.
     pub(crate) async fn get(&self, path: &str) -> Result<Option<Value>, InstallError> {
         match self.send(Method::GET, path, None).await {

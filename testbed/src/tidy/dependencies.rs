@@ -4,12 +4,13 @@ use std::path::Path;
 
 use super::{Problem, Tree};
 
-const PACKAGES: [&str; 14] = [
+const PACKAGES: [&str; 15] = [
     "actors",
     "agent",
     "agent/cli",
     "agent/cluster",
     "agent/cni",
+    "agent/connectivity",
     "agent/inspect",
     "agent/install",
     "agent/maps",

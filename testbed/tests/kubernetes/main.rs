@@ -22,7 +22,7 @@ fn happen(names: &[&str]) -> Result<()> {
 
 #[test]
 fn a_cluster_has_its_days() {
-    lab::test("a_cluster_has_its_days", || happen(&["everyday", "roll", "many"]));
+    lab::test("a_cluster_has_its_days", || happen(&["everyday", "connectivity", "roll", "many"]));
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn a_cluster_survives_its_parts() {
 
 #[test]
 fn every_scenario_is_tried() {
-    let tried = ["everyday", "roll", "many", "kills", "node-gone"];
+    let tried = ["everyday", "connectivity", "roll", "many", "kills", "node-gone"];
     let all = SCENARIOS.map(|it| it.name);
     let missing: Vec<_> = all.iter().filter(|name| !tried.contains(name)).collect();
     assert!(missing.is_empty(), "{missing:?} are tried by no test");
