@@ -119,10 +119,12 @@ fn a_chart_is_written_without_a_cluster() {
     let chart = dir.path().join("chart");
     let command = format!("install --helm-chart {}", chart.display());
     let ran = run(Path::new("/nowhere"), &command);
-    let templates = fs::read_dir(chart.join("templates")).unwrap().count();
-    let beside =
-        fs::read_dir(&chart).unwrap().filter(|it| it.as_ref().unwrap().path().is_file()).count();
-    let said = format!("{} files written to {}\n", templates + beside, chart.display());
+    let files: usize = [".", "templates", "crds"]
+        .map(|place| fs::read_dir(chart.join(place)).unwrap())
+        .map(|all| all.filter(|it| it.as_ref().unwrap().path().is_file()).count())
+        .iter()
+        .sum();
+    let said = format!("{files} files written to {}\n", chart.display());
     assert_eq!((ran.code, ran.text), (0, said));
     let set = fs::read_to_string(chart.join("templates/daemonset.yaml")).unwrap();
     assert!(set.contains("{{- toYaml .Values.resources | nindent"), "{set}");

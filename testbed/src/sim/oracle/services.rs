@@ -7,7 +7,7 @@ use std::{
 
 use volvox_actors_simulated::{
     model::{Frontend, L4Address, ServiceId},
-    ports::BackendState,
+    ports::{BackendRow, BackendState},
     testing::{KernelServices, Landing},
 };
 
@@ -205,7 +205,7 @@ impl ServiceChecks {
             return Some(format!("{key:?} is a backend of no service"));
         }
         // Who left every service may have connections still, and no new ones.
-        let (listed, gone): (Vec<_>, Vec<_>) =
+        let (listed, gone): (Vec<&BackendRow>, Vec<_>) =
             there.values().partition(|row| places(backends).contains(&row.at));
         let left = rows.len() != slots
             || listed.len() != backends.count_ones() as usize
