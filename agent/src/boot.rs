@@ -1,10 +1,11 @@
 //! Everything that is read before an actor lives: the disk on one thread, the kernel on another.
 
 mod another_node;
+mod parts;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::{self, File},
+    fs::File,
     mem,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     path::Path,
@@ -15,6 +16,7 @@ use std::{
 use another_node::{pods_addresses, whose};
 use anyhow::Context;
 use ipnet::{Ipv4Net, Ipv6Net};
+use parts::{memory, parts};
 use volvox_actors::{
     endpoints::ipam::Pools,
     host::{Clock, Time},
@@ -24,14 +26,13 @@ use volvox_actors::{
         EndpointRecord, IdentityTable, NodeCopy, NodeState, ScannedDirectory, Stored, scan,
     },
 };
-use volvox_bpf_progs::{Features, Parts, layouts::ConfigFlags};
+use volvox_bpf_progs::{Features, layouts::ConfigFlags};
 use volvox_inspect::flight::Recording;
 use volvox_system::{SystemClock, netns, sysctl::Sysctl};
 
 use crate::{
-    config::{Config, LbAlgorithm, LbMode, NoBackendResponse, RoutingMode},
+    config::{Config, LbMode, NoBackendResponse},
     datapath::{Datapath, DatapathConfig, MapSizes},
-    kube_proxy::KubeProxy,
     node_address::{self, Expected, Ways, is_reachable},
     node_information::{self, Expected as ExpectedPrefixes},
     node_name::node_name,
@@ -341,39 +342,6 @@ fn read_kernel(config: &Config) -> anyhow::Result<(Datapath, KernelSnapshot)> {
     })?;
     let snapshot = datapath.snapshot_at_boot()?;
     Ok((datapath, snapshot))
-}
-
-/// What of the datapath is switched on.
-fn parts(config: &Config) -> Parts {
-    let node_port = config.kube_proxy.replacement;
-    let (ipv4, ipv6) = (config.enable_ipv4_masquerade, config.enable_ipv6_masquerade);
-    // Into the overlay goes the router's address where another program masquerades.
-    let stands = node_port || config.routing_mode == RoutingMode::Tunnel;
-    let has_tables = node_port
-        && (config.bpf_lb_algorithm == LbAlgorithm::Maglev || config.bpf_lb_algorithm_annotation);
-    // Rules of one that is about to go drop what they see one way only.
-    let past_stack = node_port && !matches!(KubeProxy::look(&config.procfs), KubeProxy::Rules(_));
-    [
-        (Parts::PAST_STACK, past_stack),
-        (Parts::NODE_PORT, node_port),
-        (Parts::NAT_IPV4, stands || ipv4),
-        (Parts::NAT_IPV6, stands || ipv6),
-        (Parts::MASQUERADE_IPV4, ipv4),
-        (Parts::MASQUERADE_IPV6, ipv6),
-        (Parts::MAGLEV, has_tables),
-        (Parts::SOCKETS, config.bpf_lb_sock),
-    ]
-    .into_iter()
-    .filter(|(_, on)| !on)
-    .fold(Parts::ALL, |all, (part, _)| all.without(part))
-}
-
-/// The machine's memory in bytes; 0 if it is not known, which makes maps of their least size.
-fn memory() -> u64 {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap_or_default();
-    line.trim().strip_suffix("kB").and_then(|kib| kib.trim().parse::<u64>().ok()).unwrap_or(0)
-        * 1024
 }
 
 /// Interfaces that are neither pods' nor made by an agent.
