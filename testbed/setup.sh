@@ -82,6 +82,7 @@ install_cluster() {
         dpkg-source:dpkg-dev
         pkill:procps
         iptables:iptables
+        conntrack:conntrack
     )
     install_packages
     # Ubuntu has no kubectl among its packages.

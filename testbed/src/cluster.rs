@@ -78,7 +78,7 @@ pub struct Options {
 /// Says what there is.
 pub fn list() {
     for Scenario { name, about, .. } in &SCENARIOS {
-        println!("{name:12} {about}");
+        volvox_system::say!("{name:12} {about}");
     }
 }
 
@@ -87,16 +87,16 @@ pub fn run(options: &Options) -> Result<()> {
     let chosen = chosen(&options.scenarios)?;
     let started = Instant::now();
     let Some(cluster) = Kubernetes::start(options.machines)? else { return Ok(()) };
-    println!("{} bare machines after {:.1?}", options.machines, started.elapsed());
+    volvox_system::say!("{} bare machines after {:.1?}", options.machines, started.elapsed());
     if options.shell {
         return shell(cluster, options.bare);
     }
     let mut scene = Scene::install(cluster)?;
-    println!("Volvox is ready on all of them after {:.1?}", started.elapsed());
+    volvox_system::say!("Volvox is ready on all of them after {:.1?}", started.elapsed());
     for scenario in chosen {
         let begun = Instant::now();
         scene.try_out(scenario)?;
-        println!(
+        volvox_system::say!(
             "{:12} {:5.1} s  {}",
             scenario.name,
             begun.elapsed().as_secs_f64(),
@@ -121,7 +121,7 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Scenario>> {
 
 fn shell(cluster: Kubernetes, bare: bool) -> Result<()> {
     let cluster = if bare { cluster } else { Scene::install(cluster)?.cluster };
-    println!("kubectl asks this cluster; it is gone when the shell ends");
+    volvox_system::say!("kubectl asks this cluster; it is gone when the shell ends");
     Command::new("bash").env("KUBECONFIG", cluster.kubeconfig()).status()?;
     Ok(())
 }

@@ -32,7 +32,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
     scene.wish("first", 2)?;
     let begun = Instant::now();
     let mut scene = scene.installed()?;
-    wait_for("a pod answers another node's", || Ok(scene.answers_across("first")?))?;
+    wait_for("a pod answers another node's", || scene.answers_across("first"))?;
     ready.push_time(begun.elapsed());
 
     for _ in 0..options.rounds {

@@ -3,7 +3,7 @@
 
 use std::{
     net::{IpAddr, SocketAddr, TcpStream},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Command,
     time::Duration,
 };
@@ -45,7 +45,7 @@ fn find() -> Option<PathBuf> {
 }
 
 /// Starts it for this node, and waits until its rules are there.
-fn start(program: &PathBuf, cluster: &Cluster) -> Result<Process> {
+fn start(program: &Path, cluster: &Cluster) -> Result<Process> {
     let kubeconfig = cluster.server.kubeconfig().display().to_string();
     let arguments = [
         ("kubeconfig", kubeconfig.as_str()),
@@ -70,7 +70,7 @@ fn rules() -> Result<String> {
 }
 
 /// Removes it and its rules.
-fn remove(program: &PathBuf, process: Process) -> Result<()> {
+fn remove(program: &Path, process: Process) -> Result<()> {
     process.kill()?;
     let cleaned = Command::new(program).arg("--cleanup").output()?;
     ensure!(

@@ -95,7 +95,7 @@ fn the_transcript_of_installing_is_true() {
                 .output()?;
             let printed = String::from_utf8_lossy(&ran.stdout).into_owned();
             let printed: Vec<_> = printed.lines().collect();
-            println!("{:.1?} {command}", begun.elapsed());
+            volvox_system::say!("{:.1?} {command}", begun.elapsed());
             ensure!(
                 is_as_expected(&printed, &lines),
                 "{command} printed\n{}\nbut the page has\n{}\n{}",
