@@ -438,7 +438,8 @@ mod tests {
         assert_eq!(names.len(), SETTINGS.len());
         for setting in SETTINGS {
             if let Place::Flag(flag) = setting.place {
-                let known = [' ', '='].iter().any(|end| flags.contains(&format!("`--{flag}{end}")));
+                let known =
+                    [' ', '=', '`'].iter().any(|end| flags.contains(&format!("`--{flag}{end}")));
                 assert!(known, "--{flag} of {}", setting.name);
             }
         }

@@ -61,7 +61,6 @@ pub(super) fn warnings(config: &Config, origins: &Origins) -> impl Iterator<Item
         ("bpf-lb-mode-annotation", config.bpf_lb_mode_annotation),
         ("bpf-lb-algorithm", config.bpf_lb_algorithm == LbAlgorithm::Maglev),
         ("bpf-lb-external-clusterip", config.bpf_lb_external_clusterip),
-        ("enable-health-check-nodeport", config.enable_health_check_nodeport),
         ("kube-proxy-replacement-healthz-bind-address", config.kube_proxy.healthz.0.is_some()),
     ];
     let beside = !config.kube_proxy.replacement;

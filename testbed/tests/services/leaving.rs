@@ -54,7 +54,7 @@ fn leads(node: &mut Node, places: &[IpAddr]) -> Result<()> {
 
 #[test]
 fn established_tcp_stays_with_a_backend_that_left_the_service() {
-    lab::test("established_tcp_stays_with_a_backend_that_left_the_service", || {
+    lab::test("leaving::established_tcp_stays_with_a_backend_that_left_the_service", || {
         // Each sweep proves who has no connections any more.
         let setup = pods().flag("conntrack-gc-interval", "1s");
         let (mut node, [first, second, client]) = setup.start()?;
@@ -113,7 +113,7 @@ fn established_tcp_stays_with_a_backend_that_left_the_service() {
 /// Who ends on this node answers nobody: its connections do not wait for a sweep.
 #[test]
 fn a_pod_that_ends_keeps_no_connections_by_its_service() {
-    lab::test("a_pod_that_ends_keeps_no_connections_by_its_service", || {
+    lab::test("leaving::a_pod_that_ends_keeps_no_connections_by_its_service", || {
         let (mut node, [first, second, client]) = pods().start()?;
         let bind = || {
             let listener = TcpListener::bind(("0.0.0.0", PORT))?;

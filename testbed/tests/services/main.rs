@@ -317,8 +317,9 @@ fn a_thousand_backends_are_replaced_again_and_again_while_the_agent_is_killed() 
 
 /// More system calls than any thread makes while a thousand backends are replaced.
 const CALLS_MAX: u32 = 100;
-/// Steps of it: numbers, backends, slots, how many there are, and what is too many of both.
-const STEPS_MIN: usize = 6;
+/// Steps of it: numbers, backends, slots, how many there are, and which slots are too many. Backends that
+/// left keep their rows as long as connections may have them.
+const STEPS_MIN: usize = 5;
 
 #[test]
 fn a_thousand_backends_are_replaced_by_an_agent_that_is_killed_at_every_step() {
