@@ -22,7 +22,12 @@ fn happen(names: &[&str]) -> Result<()> {
 
 #[test]
 fn a_cluster_has_its_days() {
-    lab::test("a_cluster_has_its_days", || happen(&["everyday", "connectivity", "roll", "many"]));
+    lab::test("a_cluster_has_its_days", || happen(&["everyday", "roll", "many"]));
+}
+
+#[test]
+fn a_cluster_is_tested_by_its_command() {
+    lab::test("a_cluster_is_tested_by_its_command", || happen(&["connectivity"]));
 }
 
 #[test]

@@ -131,9 +131,8 @@ fn a_pod_that_ends_keeps_no_connections_by_its_service() {
         let is_gone = |node: &mut Node| Ok(!node.volvox("backend list")?.contains("left shop/web"));
         node.wait("the backend of a pod that ended stays", is_gone)?;
         // Somebody answers, who does not know the connection: its client need not wait.
-        near.write_all(&[7])?;
         near.set_read_timeout(Some(Duration::from_secs(8)))?;
-        let heard = near.read_exact(&mut [0]);
+        let heard = near.write_all(&[7]).and_then(|()| near.read_exact(&mut [0]));
         let kind = heard.err().map(|error| error.kind());
         ensure!(kind == Some(std::io::ErrorKind::ConnectionReset), "the client hears {kind:?}");
         Ok(())
