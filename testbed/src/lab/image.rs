@@ -26,6 +26,18 @@ const APPLETS: [&str; 13] = [
     "wget",
 ];
 
+/// What makes the images that are packaged.
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../agent/packaging/image");
+
+/// Makes a packaged image of these programs; with other options, the operator's or a smaller one.
+pub fn packaged(programs: &Path, options: &[&str], file: &Path) -> Result<()> {
+    let made =
+        Command::new(SCRIPT).args(options).arg("--programs").arg(programs).arg(file).output();
+    let made = made.with_context(|| format!("cannot start {SCRIPT}"))?;
+    ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    Ok(())
+}
+
 /// Makes a docker archive of the image in `directory`.
 pub fn archive(directory: &Path) -> Result<PathBuf> {
     let (root, parts) = (directory.join("root"), directory.join("parts"));

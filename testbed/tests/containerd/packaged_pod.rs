@@ -9,13 +9,12 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use volvox_inspect::manifests;
-use volvox_testbed::lab::{NODE_NAME, Node, wait_for};
+use volvox_testbed::lab::{NODE_NAME, Node, image, wait_for};
 
 use crate::{
     messages::{
@@ -48,9 +47,6 @@ const MASKED: [&str; 10] = [
 /// And what is read-only there.
 const READONLY: [&str; 5] =
     ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
-
-/// What makes the image.
-const IMAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../agent/packaging/image");
 
 /// Whose namespace it is.
 const POD: i32 = 0;
@@ -273,13 +269,7 @@ fn made_image(node: &Node) -> Result<PathBuf> {
     let make = |name: &str| -> Result<PathBuf> {
         let file = node.path(name);
         // The least compression: nobody keeps it.
-        let made = Command::new(IMAGE)
-            .arg("--programs")
-            .arg(programs)
-            .args(["--level", "1"])
-            .arg(&file)
-            .output()?;
-        ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        image::packaged(programs, &["--level", "1"], &file)?;
         Ok(file)
     };
     let (first, second) = (make("image-1.tar")?, make("image-2.tar")?);

@@ -2,7 +2,7 @@
 
 use std::{
     io::{Read, Write},
-    net::{IpAddr, TcpListener, TcpStream},
+    net::{IpAddr, TcpStream},
     time::Duration,
 };
 
@@ -12,7 +12,7 @@ use volvox_testbed::lab::{
     objects::{list, service, slice},
 };
 
-use super::{PORT, WEB, pods, reached};
+use super::{PORT, WEB, listener, pods, reached};
 
 /// A byte each way.
 fn echo([near, far]: [&mut TcpStream; 2]) -> Result<()> {
@@ -58,12 +58,7 @@ fn established_tcp_stays_with_a_backend_that_left_the_service() {
         // Each sweep proves who has no connections any more.
         let setup = pods().flag("conntrack-gc-interval", "1s");
         let (mut node, [first, second, client]) = setup.start()?;
-        let bind = || {
-            let listener = TcpListener::bind(("0.0.0.0", PORT))?;
-            listener.set_nonblocking(true)?;
-            Ok(listener)
-        };
-        let servers = [first.netns.run(bind)?, second.netns.run(bind)?];
+        let servers = [listener(&first)?, listener(&second)?];
         let places = [first.address(false)?, second.address(false)?];
         list_backends(&mut node, &places[..1])?;
         let (nth, mut near, mut far) = reached(&client, &servers)?;
@@ -115,12 +110,7 @@ fn established_tcp_stays_with_a_backend_that_left_the_service() {
 fn a_pod_that_ends_keeps_no_connections_by_its_service() {
     lab::test("leaving::a_pod_that_ends_keeps_no_connections_by_its_service", || {
         let (mut node, [first, second, client]) = pods().start()?;
-        let bind = || {
-            let listener = TcpListener::bind(("0.0.0.0", PORT))?;
-            listener.set_nonblocking(true)?;
-            Ok(listener)
-        };
-        let servers = [first.netns.run(bind)?, second.netns.run(bind)?];
+        let servers = [listener(&first)?, listener(&second)?];
         let places = [first.address(false)?, second.address(false)?];
         list_backends(&mut node, &places[..1])?;
         let (_, mut near, mut far) = reached(&client, &servers)?;

@@ -437,18 +437,20 @@ fn reached(client: &Pod, servers: &[TcpListener; 2]) -> Result<(usize, TcpStream
     anyhow::bail!("the connection is nobody's")
 }
 
+/// Listens in a pod, and waits for nobody.
+fn listener(pod: &Pod) -> Result<TcpListener> {
+    let listener = pod.netns.run(|| Ok(TcpListener::bind(("0.0.0.0", PORT))?))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
 /// Who is quarantined keeps its connections and gets no new ones, whatever agents come and go, until
 /// it is released.
 #[test]
 fn a_quarantined_backend_keeps_what_it_has_and_gets_nothing_new() {
     lab::test("a_quarantined_backend_keeps_what_it_has_and_gets_nothing_new", || {
         let (mut node, [first, second, client]) = pods().start()?;
-        let bind = || {
-            let listener = TcpListener::bind(("0.0.0.0", PORT))?;
-            listener.set_nonblocking(true)?;
-            Ok(listener)
-        };
-        let servers = [first.netns.run(bind)?, second.netns.run(bind)?];
+        let servers = [listener(&first)?, listener(&second)?];
         let places = [first.address(false)?, second.address(false)?];
         let web = |backends| slice("web", "web", "TCP", PORT, backends);
         let objects = |backends| list(&[service("web", WEB, "TCP"), web(backends)]);
