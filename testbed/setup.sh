@@ -123,7 +123,7 @@ find_cargo() {
     export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
     PATH=$CARGO_HOME/bin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:$PATH
     command -v cargo >/dev/null ||
-        fail "cargo is missing for user $BUILDER: install Rust 1.89 or newer, see https://rustup.rs"
+        fail "cargo is missing for user $BUILDER: install Rust 1.90 or newer, see https://rustup.rs"
     step "$(cargo --version)"
 }
 

@@ -7,7 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
+use redb::{
+    Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction,
+    backends::FileBackend,
+};
 use volvox_actors::{
     host::Time,
     ports::{Change, Keyspace, KvError, LeaseId, Listing, Pair, Revision, Transaction},
@@ -257,7 +260,9 @@ impl Drop for File {
 
 /// Reads all of it.
 fn read(path: &Path, begun: Instant) -> Result<(Database, Keyspace), redb::Error> {
-    let mut database = checked(|| Ok(Database::builder().create_file(open_file(path)?)?))?;
+    let mut database = checked(|| {
+        Ok(Database::builder().create_with_backend(FileBackend::new(open_file(path)?)?)?)
+    })?;
     // Whatever comes of it, the database is not dropped while a panic passes: a second one would end
     // the process.
     let sound = checked(|| {

@@ -13,13 +13,17 @@ function all(flight, root) {
   return steps.sort((a, b) => a.at - b.at || a.event.seq - b.event.seq);
 }
 
-/** From the last thing that happened back to the root, cause by cause. */
+/** From the last thing that happened back to the root, cause by cause, with what was written on the way. */
 function longest(flight, steps) {
   let last;
   for (const step of steps) if (!last || step.event.ended > last.event.ended) last = step;
   const kept = new Set();
-  for (let event = last?.event; event && !kept.has(event.seq); event = flight.messages.get(event.cause)) kept.add(event.seq);
-  return steps.filter((step) => kept.has(step.event.seq));
+  const messages = new Set();
+  for (let event = last?.event; event && !kept.has(event.seq); event = flight.messages.get(event.cause)) {
+    kept.add(event.seq);
+    if (event.record === "message") messages.add(event.id);
+  }
+  return steps.filter(({ event, to }) => kept.has(event.seq) || (to === "kernel" && messages.has(event.cause)));
 }
 
 /** What touched one actor, and the messages that led to it. */
