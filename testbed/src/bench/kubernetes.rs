@@ -29,7 +29,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
 
     // The pods wait for the network, as those of a new cluster do.
     let scene = Scene::bare(cluster)?;
-    scene.wish("first", 2)?;
+    scene.wish_on_each("first")?;
     let begun = Instant::now();
     let mut scene = scene.installed()?;
     wait_for("a pod answers another node's", || scene.answers_across("first"))?;

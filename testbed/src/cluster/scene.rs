@@ -96,14 +96,22 @@ impl Scene {
 
     /// Makes a Deployment that serves HTTP on that many pods, and waits for them.
     pub fn serve(&self, name: &str, replicas: usize) -> Result<Vec<Placed>> {
-        self.wish(name, replicas)?;
+        self.cluster.apply(&[deployment(name, replicas)])?;
         self.rolled(name)?;
         self.pods(name)
     }
 
-    /// Makes such a Deployment, and waits for nothing.
-    pub fn wish(&self, name: &str, replicas: usize) -> Result<()> {
-        self.cluster.apply(&[deployment(name, replicas)])
+    /// Makes a Deployment of one pod for each machine, and waits for nothing. A pod waits for a machine
+    /// that has none of them: the others may be long in coming.
+    pub fn wish_on_each(&self, name: &str) -> Result<()> {
+        let mut object = deployment(name, self.cluster.machines.len());
+        object["spec"]["template"]["spec"]["affinity"] = json!({ "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [{
+                "topologyKey": "kubernetes.io/hostname",
+                "labelSelector": { "matchLabels": { "app": name } },
+            }],
+        }});
+        self.cluster.apply(&[object])
     }
 
     /// Whether there are pods of that app on two machines, and one of them answers the other.
