@@ -204,6 +204,9 @@ pub trait Cluster {
         None
     }
 
+    /// How many connections were made so far: at the other end of a new one may be another server.
+    fn connections(&self) -> u64;
+
     /// Lists a page of a resource: the first one as everything is now, others as `next` of the page
     /// before says.
     fn list(

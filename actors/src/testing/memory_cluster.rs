@@ -56,6 +56,8 @@ struct Server {
     writes: Vec<ObjectWrite>,
     watches: BTreeMap<u64, ObjectWatcher>,
     opened: u64,
+    /// Connections that were broken, and made anew.
+    connections: u64,
     lists: u64,
     /// The same by kind.
     listed: BTreeMap<String, u64>,

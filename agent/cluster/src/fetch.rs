@@ -19,7 +19,10 @@ use volvox_actors::{
 };
 use volvox_system::causes::reported;
 
-use super::{Access, Seen, access::Asked, events::Lines, failover::Failover, trim::object};
+use super::{
+    Access, Seen, access::Asked, connections::Connections, events::Lines, failover::Failover,
+    trim::object,
+};
 
 /// Objects on a page.
 const PAGE: usize = 250;
@@ -40,6 +43,7 @@ const BUSY_MAX: Duration = Duration::from_secs(300);
 /// The way to the servers. What failed is forgotten: the next request reads anew how to get there.
 pub struct Connection {
     failover: Failover,
+    connections: Connections,
     /// A server from which nothing comes for so long does not answer.
     silence: Duration,
 }
@@ -69,7 +73,8 @@ struct ListMeta {
 impl Connection {
     /// A way by which nothing was asked yet.
     pub fn new(access: Access) -> Self {
-        Self { failover: Failover::new(access), silence: SILENCE }
+        let (failover, connections) = (Failover::new(access), Connections::default());
+        Self { failover, connections, silence: SILENCE }
     }
 
     /// The same with less patience.
@@ -87,6 +92,11 @@ impl Connection {
     /// The server that is asked, if one was.
     pub(super) fn address(&self) -> Option<String> {
         self.failover.address()
+    }
+
+    /// How many connections were made so far.
+    pub(super) fn made(&self) -> u64 {
+        self.connections.made()
     }
 
     /// One page of a list.
@@ -253,6 +263,7 @@ impl Connection {
             Ok(Err(error)) => return Err(self.failover.lost(&asked, &reported(&error)).await),
             Err(_) => return Err(self.failover.lost(&asked, &silent(self.silence)).await),
         };
+        self.connections.note(response.extensions());
         let answer = Answer { response, asked };
         if answer.response.status().is_success() {
             Ok(answer)

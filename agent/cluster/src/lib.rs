@@ -5,6 +5,7 @@
 //! asked by all. Once it cannot be reached, the next request goes to the next one, round.
 
 mod access;
+mod connections;
 mod events;
 mod failover;
 mod fetch;
@@ -89,6 +90,10 @@ impl ClusterPort {
 impl Cluster for ClusterPort {
     fn address(&self) -> Option<String> {
         self.connection.address()
+    }
+
+    fn connections(&self) -> u64 {
+        self.connection.made()
     }
 
     fn list(

@@ -17,6 +17,8 @@ use super::{ApiClient, Etcd, Process, programs, wait_for};
 const PORT: u16 = 6443;
 /// What a cluster with kubelets has that is usual by now.
 pub(super) const FEATURES: &str = "EndpointSliceTerminatingCondition=true";
+/// What its server has: bookmarks also of what never changed since it started.
+const SERVER_FEATURES: &str = "EfficientWatchResumption=true";
 /// What those say who ask the server: people, and agents.
 const TOKENS: [&str; 2] = ["lab", "agent"];
 /// Those in a cluster with kubelets: people, the controllers, the scheduler, and nodes.
@@ -144,6 +146,8 @@ impl ApiServer {
         let path = |name: &str| self.place.join(name).display().to_string();
         let (accounts, address) = (path("accounts.key"), self.address.to_string());
         let for_nodes = self.callers == Callers::Nodes;
+        let features =
+            if for_nodes { format!("{FEATURES},{SERVER_FEATURES}") } else { String::new() };
         let arguments = [
             ("etcd-servers", self.etcd.as_str()),
             ("bind-address", &address),
@@ -163,8 +167,7 @@ impl ApiServer {
             ("allow-privileged", "true"),
             ("endpoint-reconciler-type", if for_nodes { "lease" } else { "none" }),
             ("disable-admission-plugins", if for_nodes { "" } else { "ServiceAccount" }),
-            // Current versions list pods that are going as such.
-            ("feature-gates", if for_nodes { FEATURES } else { "" }),
+            ("feature-gates", &features),
             // Nobody knows the nodes by name.
             ("kubelet-preferred-address-types", "InternalIP"),
         ];

@@ -25,6 +25,8 @@ pub struct Etcd {
     beside: Option<IpAddr>,
     /// How much garbage it may have before it collects it, percent of what it keeps, if that is said.
     garbage: Option<u32>,
+    /// It says every few seconds how far it is, as that of a cluster of Kubernetes is told to.
+    notifies: bool,
     /// Where certificates are, if it wants to see some.
     certificates: Option<PathBuf>,
     /// Who may do everything, if it wants a password.
@@ -43,6 +45,14 @@ impl Etcd {
     pub fn start_careless(directory: &Path) -> Result<Self> {
         let mut etcd = Self::made(directory, PORT, None, None)?;
         etcd.garbage = Some(1000);
+        etcd.start_again()?;
+        Ok(etcd)
+    }
+
+    /// Starts one for an API server, as those that install clusters set it up.
+    pub fn start_for_kubernetes(directory: &Path) -> Result<Self> {
+        let mut etcd = Self::made(directory, PORT, None, None)?;
+        etcd.notifies = true;
         etcd.start_again()?;
         Ok(etcd)
     }
@@ -88,8 +98,8 @@ impl Etcd {
         ensure!(status.success(), "loopback stays down: {status}");
         fs::create_dir_all(directory)?;
         let directory = directory.to_owned();
-        let (garbage, root, process) = (None, None, None);
-        Ok(Self { directory, port, beside, garbage, certificates, root, process })
+        let (garbage, notifies, root, process) = (None, false, None, None);
+        Ok(Self { directory, port, beside, garbage, notifies, certificates, root, process })
     }
 
     /// As `--kvstore-opt` names it.
@@ -143,6 +153,9 @@ impl Etcd {
                 file("trusted-ca-file", "ca.pem"),
                 "--client-cert-auth=true".to_owned(),
             ]);
+        }
+        if self.notifies {
+            arguments.push("--experimental-watch-progress-notify-interval=5s".to_owned());
         }
         let log = self.directory.join("log");
         let (mut program, garbage) = (program(), self.garbage);

@@ -75,7 +75,7 @@ impl Kubernetes {
         ip(&format!("link set {BRIDGE} up"))?;
         let place = PathBuf::from("/run/kubernetes");
         fs::create_dir_all(&place)?;
-        let etcd = Etcd::start(&place.join("etcd"))?;
+        let etcd = Etcd::start_for_kubernetes(&place.join("etcd"))?;
         let server =
             ApiServer::start_for_nodes(program, &place.join("api"), &etcd, ADDRESS.into())?;
         let mut cluster = Self {

@@ -246,9 +246,15 @@ impl ClusterSupervisor {
         (status.state, status.heard) = (state, heard);
     }
 
-    /// Asks the server who it is.
+    /// Asks the server who it is, if there is a reason.
     fn ask(&mut self, cx: &mut Cx<'_, Self>, since: u64) {
-        if self.memory.witness.asks(since) {
+        let connections = self.peers.cluster.connections();
+        let witness = &mut self.memory.witness;
+        if !witness.is_due(cx.now(), connections) {
+            if let Some(after) = witness.rests(since) {
+                cx.after(after, ClusterAnswer::Ask(since));
+            }
+        } else if witness.asks(since, connections) {
             let why = "which API server it is";
             let reply = cx.expect("cluster", ASK_PATIENCE, why, ClusterAnswer::Asked);
             self.peers.cluster.list(&Witness::resource(), None, reply);
@@ -412,7 +418,11 @@ impl Behaviour for ClusterSupervisor {
                     && !matches!(error, ClusterError::Busy { .. })
                     && self.memory.witness.is_answered()
                 {
+                    self.memory.witness.doubt();
                     self.ask_later(cx, SOON);
+                }
+                if heard.spoke {
+                    self.memory.witness.note(cx.now());
                 }
                 self.state(source, state, heard, cx.now());
                 self.follow_plain_nodes(cx);

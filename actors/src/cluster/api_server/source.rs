@@ -25,6 +25,9 @@ const LIST_PATIENCE: Duration = Duration::from_secs(600);
 /// Two seconds before a server of Kubernetes says in a bookmark how far it is.
 const WATCH_LEAST: Duration = Duration::from_secs(20);
 const WATCH_SPREAD: Duration = Duration::from_secs(5);
+/// The first one may be that much shorter: bookmarks of all sources are spread then, and one of them says
+/// soon that the server is there.
+const WATCH_FIRST_SPREAD: Duration = Duration::from_secs(12);
 /// Who has said nothing for that long, no bookmark either, does not serve the watch.
 const SILENCE_MAX: Duration = Duration::from_millis(28_500);
 /// Of more objects silence may last longer: a list after each costs at most a page in that time.
@@ -241,7 +244,10 @@ impl Source {
         let Some(version) = self.version.clone() else { return self.list(cx, None) };
         self.watches += 1;
         self.opened = cx.now();
-        let lifetime = self.backoff.spread(WATCH_LEAST, WATCH_SPREAD);
+        let lifetime = match self.watches {
+            1 => self.backoff.spread(WATCH_LEAST - WATCH_FIRST_SPREAD, WATCH_FIRST_SPREAD),
+            _ => self.backoff.spread(WATCH_LEAST, WATCH_SPREAD),
+        };
         self.watch = Some(self.cluster.watch(self.resource(), &version, lifetime));
         self.heed(cx);
     }

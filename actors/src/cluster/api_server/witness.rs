@@ -1,5 +1,6 @@
-//! Which API server answers, and how far its cluster is: asked every few seconds with one small
-//! request, whatever the number of sources.
+//! Which API server answers, and how far its cluster is: asked with one small request, whatever the number
+//! of sources, when there is a reason. That is a new connection, at whose other end may be another server,
+//! a failure, and silence of all watches.
 //!
 //! The namespace kube-system of another cluster has another UID. The version of its list, for which a
 //! majority of the server's store stands, falls only if that was restored from a backup.
@@ -17,8 +18,10 @@ use crate::{
     ports::{ClusterError, Page, Reader, Resource},
 };
 
-/// How often the server is asked.
+/// How often it is looked whether the server is to be asked.
 const EVERY: Duration = Duration::from_secs(10);
+/// How long all watches may say nothing before it is asked. Bookmarks come more often.
+const QUIET_MAX: Duration = Duration::from_secs(15);
 /// The first pause after a failure; the next ones are twice as long each.
 pub(super) const SOON: Duration = Duration::from_secs(1);
 const PAUSES: Pauses = Pauses::Doubling { first: SOON, most: EVERY };
@@ -56,6 +59,10 @@ pub struct ServerView {
 pub(super) struct Witness {
     view: ServerView,
     tries: Retry,
+    /// Connections that were made before it was asked last; none if there is another reason to ask.
+    connections: Option<u64>,
+    /// When a watch said something last.
+    told: Option<Time>,
     /// When all was last listed because of another server.
     relisted: Option<Time>,
 }
@@ -99,10 +106,37 @@ impl Witness {
         self.view.asked
     }
 
+    /// Whether there is a reason to ask it.
+    pub(super) fn is_due(&self, now: Time, connections: u64) -> bool {
+        let is_quiet = self.told.is_none_or(|told| now.since(told) >= QUIET_MAX);
+        is_quiet || self.connections != Some(connections) || !self.is_answered()
+    }
+
+    /// When to look again, if there is none and nobody else does.
+    pub(super) fn rests(&self, since: u64) -> Option<Duration> {
+        (since == self.view.asked && !self.is_asking()).then_some(EVERY)
+    }
+
+    /// A watch says something, so the server is there.
+    pub(super) fn note(&mut self, now: Time) {
+        self.told = Some(now);
+        if self.is_answered() && self.view.uid.is_some() {
+            self.view.hearing.hear(now);
+        }
+    }
+
+    /// Whoever answers next may be another server.
+    pub(super) fn doubt(&mut self) {
+        self.connections = None;
+    }
+
     /// Whether it is to be asked now, one question at a time, if nobody has asked since that one.
-    pub(super) fn asks(&mut self, since: u64) -> bool {
+    pub(super) fn asks(&mut self, since: u64, connections: u64) -> bool {
         let begins = since == self.view.asked && self.tries.begin();
         self.view.asked += u64::from(begins);
+        if begins {
+            self.connections = Some(connections);
+        }
         begins
     }
 
@@ -193,7 +227,7 @@ mod tests {
     #[test]
     fn a_server_is_asked_seldom_while_it_answers_and_left_alone_as_it_wants() {
         let (mut witness, at) = (Witness::default(), (Time(1), 1));
-        assert!(witness.asks(0) && !witness.asks(0) && !witness.asks(1));
+        assert!(witness.asks(0, 1) && !witness.asks(0, 1) && !witness.asks(1, 1));
         assert_eq!(witness.hear(page("a", "10"), at), (EVERY, None));
         let down = || Err(ClusterError::Unreachable("refused".to_owned()));
         assert_eq!(witness.hear(down(), at).0, SOON);
@@ -202,6 +236,34 @@ mod tests {
         let busy = ClusterError::Busy { after, said: String::new() };
         assert_eq!(witness.hear(Err(busy), at).0, after + SOON * 4);
         assert_eq!(witness.hear(page("a", "10"), at), (EVERY, None));
+    }
+
+    #[test]
+    fn it_is_asked_for_a_reason_only() {
+        let at = |seconds: u64| Time(seconds * 1_000_000_000);
+        let mut witness = Witness::default();
+        assert!(witness.is_due(at(1), 0), "nobody has said anything");
+        assert!(witness.asks(0, 0));
+        assert_eq!(witness.rests(1), None, "its answer is waited for");
+        witness.hear(page("a", "10"), (at(1), 1));
+        witness.note(at(2));
+        assert!(witness.is_due(at(3), 1), "its own connection is a new one");
+        assert!(witness.asks(1, 1));
+        witness.hear(page("a", "10"), (at(3), 1));
+        assert!(!witness.is_due(at(16), 1));
+        assert_eq!((witness.rests(1), witness.rests(2)), (None, Some(EVERY)));
+        assert!(witness.is_due(at(17), 1), "nobody has said anything for long");
+        witness.note(at(17));
+        assert!(!witness.is_due(at(20), 1));
+        assert_eq!(witness.view().hearing.silence(at(20)), Some(Duration::from_secs(3)));
+        assert!(witness.is_due(at(20), 2), "there is a new connection");
+        witness.doubt();
+        assert!(witness.is_due(at(20), 1), "something failed");
+        assert!(witness.asks(2, 1));
+        witness.hear(Err(ClusterError::Unreachable("refused".to_owned())), (at(20), 1));
+        witness.note(at(21));
+        assert!(witness.is_due(at(21), 1), "it did not answer");
+        assert_eq!(witness.view().hearing.silence(at(22)), Some(Duration::from_secs(5)));
     }
 
     #[test]

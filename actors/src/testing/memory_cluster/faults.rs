@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Delay, MemoryCluster, ObjectWatcher};
 use crate::{
     cluster::resources::{definitions, further, resources},
-    ports::{ClusterError, ObjectKey},
+    ports::{ClusterError, ObjectChange, ObjectKey},
 };
 
 impl MemoryCluster {
@@ -62,6 +62,7 @@ impl MemoryCluster {
     pub fn set_hung(&self, hung: bool) {
         let mut server = self.0.borrow_mut();
         server.faults.hung = hung;
+        server.connections += u64::from(hung);
         server.watches.values_mut().for_each(|watcher| watcher.deaf |= hung);
     }
 
@@ -71,6 +72,17 @@ impl MemoryCluster {
         server.faults.mute = mute;
         let watches: Vec<u64> = server.watches.keys().copied().collect();
         watches.into_iter().for_each(|number| server.show(number));
+    }
+
+    /// Says to all who watch how far it is, as servers do now and then.
+    pub fn send_bookmarks(&self) {
+        let mut server = self.0.borrow_mut();
+        let version = server.version;
+        let heard = server.watches.values_mut().filter(|it| !it.deaf);
+        let waiting: Vec<_> = heard.filter_map(|watcher| watcher.waiting.take()).collect();
+        drop(server);
+        let reached = || Ok(vec![ObjectChange::Reached(version.to_string())]);
+        waiting.into_iter().for_each(|reply| reply.send(reached()));
     }
 
     /// Forgets all that happened until now.
@@ -112,9 +124,33 @@ impl MemoryCluster {
         objects.into_iter().for_each(|object| self.apply(object));
     }
 
+    /// The same, and those who watch are told nothing of it.
+    pub fn replace_unnoticed(&self, objects: impl IntoIterator<Item = Value>) {
+        let mut server = self.0.borrow_mut();
+        server.cluster += 1;
+        server.connections += 1;
+        server.version += 1000;
+        server.objects.clear();
+        server.history.clear();
+        server.listings.clear();
+        let version = server.version;
+        server.watches.values_mut().for_each(|watcher| watcher.seen = version);
+        drop(server);
+        objects.into_iter().for_each(|object| self.apply(object));
+        let server = &mut *self.0.borrow_mut();
+        let version = server.version;
+        server.watches.values_mut().for_each(|watcher| watcher.seen = version);
+    }
+
+    /// A connection ends and is made anew, without any failure.
+    pub fn reconnect(&self) {
+        self.0.borrow_mut().connections += 1;
+    }
+
     fn begin_anew(&self, version: u64, objects: BTreeMap<String, BTreeMap<ObjectKey, Value>>) {
         let mut server = self.0.borrow_mut();
         (server.version, server.objects, server.compacted) = (version, objects, 0);
+        server.connections += 1;
         server.history.clear();
         server.listings.clear();
         let watches = server.watches.values_mut();

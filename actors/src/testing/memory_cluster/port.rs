@@ -12,6 +12,10 @@ use crate::{
 };
 
 impl Cluster for MemoryCluster {
+    fn connections(&self) -> u64 {
+        self.0.borrow().connections
+    }
+
     fn list(
         &self,
         resource: &Resource,

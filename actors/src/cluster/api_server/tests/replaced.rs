@@ -111,15 +111,49 @@ fn a_watch_that_says_nothing_is_noticed_in_time() {
     world.audit();
 }
 
-/// Who is asked which server it is costs a request each ten seconds, whatever there is.
+/// A server that says in its watches how far it is costs nothing beyond them.
 #[test]
-fn a_quiet_server_is_asked_seldom() {
+fn a_server_that_sends_bookmarks_is_asked_nothing() {
+    let (world, cluster) = world();
+    // Its first answer came by a connection of its own: it is asked once more.
+    world.advance(MINUTE);
+    cluster.send_bookmarks();
+    let (asked, lists) = (server(&world).asked, cluster.lists());
+    for _ in 0..60 {
+        world.advance(Duration::from_secs(10));
+        cluster.send_bookmarks();
+    }
+    assert_eq!((server(&world).asked, cluster.lists()), (asked, lists));
+    let now = world.node_supervisor().host.now();
+    assert_eq!(server(&world).hearing.silence(now), Some(Duration::ZERO));
+    // A new connection is a reason although nobody failed.
+    cluster.reconnect();
+    world.advance(Duration::from_secs(10));
+    assert_eq!(server(&world).asked, asked + 1);
+}
+
+/// Another cluster's server takes over between two watches, as behind a load balancer: nothing fails.
+#[test]
+fn another_server_is_noticed_although_nothing_fails() {
+    let (world, cluster) = world();
+    let before = policy_of_web(&world);
+    world.advance(MINUTE);
+    cluster.replace_unnoticed([namespace(), pod(1, "web"), pod(2, "db"), from("nobody")]);
+    cluster.send_bookmarks();
+    world.advance(Duration::from_secs(11));
+    assert_ne!(policy_of_web(&world), before);
+    let replaced = server(&world).hearing.replaced.unwrap();
+    assert!(replaced.why.starts_with("the UID of kube-system is cluster-1"), "{}", replaced.why);
+}
+
+/// One that sends none costs a request for all watches together, and one for each that is silent.
+#[test]
+fn a_silent_server_is_asked_seldom() {
     let (world, cluster) = world();
     let (asked, listed) = (server(&world).asked, cluster.lists());
     world.advance(10 * MINUTE);
     let questions = server(&world).asked - asked;
-    assert!((58..=61).contains(&questions), "{questions} in ten minutes");
-    // This server sends no bookmarks: what is silent is listed, a page or two of it.
+    assert!((20..=61).contains(&questions), "{questions} in ten minutes");
     let sources = states(&world).len() as u64;
     let lists = cluster.lists() - listed - questions;
     assert!(lists <= sources * 2 * 22, "{lists} pages of {sources} sources");
