@@ -5,8 +5,9 @@ use std::{env, process::ExitCode};
 use volvox_agent::{
     boot::Boot,
     config::{self, ConfigError, Verb},
-    heap, logging, resident, run, uninstall,
+    logging, run, uninstall,
 };
+use volvox_system::{heap, resident};
 
 /// Exit status of a wrong flag, as clap has it.
 const EXIT_USAGE: u8 = 2;

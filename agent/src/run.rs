@@ -23,7 +23,10 @@ use volvox_inspect::{
     monitor::notices,
 };
 use volvox_rest::delete_queue::{self, DeleteQueue, Exclusive, LOCK_PATIENCE};
-use volvox_system::SystemClock;
+use volvox_system::{
+    SystemClock,
+    resident::{self, Sparing},
+};
 
 #[cfg(not(feature = "etcd-rs"))]
 use crate::config::WITHOUT_ETCD_RS;
@@ -46,7 +49,6 @@ use crate::{
     },
     queued_deletions,
     remembered::{self, Remembered, remember},
-    resident::{self, Sparing},
     servers::Servers,
     settings, wait_cycles, watchdog,
 };

@@ -8,6 +8,7 @@ use volvox_operator::{run, settings};
 const EXIT_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
+    volvox_system::heap::share();
     let settings = match settings::load(env::args_os(), |name| env::var_os(name)) {
         Ok(settings) => settings,
         // Help is no error; the text and the status are clap's.

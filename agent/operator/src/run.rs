@@ -21,7 +21,7 @@ use volvox_actors::{
     operator::{LeadershipSettings, OperatorSettings, OperatorSupervisor},
 };
 use volvox_cluster::ClusterPort;
-use volvox_system::SystemClock;
+use volvox_system::{SystemClock, resident};
 
 use crate::{
     serve::{Ask, Shown, serve},
@@ -79,6 +79,8 @@ async fn begin(settings: Settings) -> anyhow::Result<()> {
     let reply = Reply::to(move |why| drop(end.send(why)));
     let supervisor = OperatorSupervisor::spawn(&host, cluster, operator, reply);
     actix::spawn(show(supervisor.clone(), asked));
+    // The first lists of a large cluster take much more than what is kept of them.
+    actix::spawn(resident::keep_giving_back());
     let mut terminate = signal(SignalKind::terminate()).context("hear of SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("hear of SIGINT")?;
     tokio::select! {

@@ -1,14 +1,16 @@
 //! The operating system as the programs of a node meet it: network namespaces, netlink, settings of the
-//! kernel, mapped memory, threads, time, and the terminal of whoever started them.
+//! kernel, memory, threads, time, and the terminal of whoever started them.
 
 pub mod causes;
 mod clock;
 pub mod duration;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+pub mod heap;
 pub mod mapping;
 pub mod netlink;
 pub mod netns;
+pub mod resident;
 pub mod sysctl;
 pub mod terminal;
 pub mod threads;

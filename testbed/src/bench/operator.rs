@@ -14,7 +14,7 @@ use crate::{
 /// Pods of a node.
 const PODS: u32 = 20;
 /// By then it has seen what is left over, and what its start needed is given back.
-const SETTLED_AFTER: Duration = Duration::from_secs(20);
+const SETTLED_AFTER: Duration = Duration::from_secs(40);
 const NODES: &str = "/apis/cilium.io/v2/ciliumnodes";
 const ENDPOINTS: &str = "/apis/cilium.io/v2/namespaces/default/ciliumendpoints";
 

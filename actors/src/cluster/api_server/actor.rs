@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::{
     ClusterMsg, Heard, SourceMsg, SourceState, SourceStatus,
     answers::ClusterAnswer,
+    listing::Telling,
     peers::ClusterPeers,
     pending::PendingNews,
     source::Source,
@@ -133,7 +134,7 @@ impl ClusterSupervisor {
         let definition = forms[0].definition;
         let (cluster, me) = (Rc::clone(&self.peers.cluster), cx.me().clone());
         let (needed, seed) = (feed.needs_definition(), self.settings.seed);
-        let source = Source::factory(cluster, me, number, forms, needed, seed);
+        let source = Source::factory(cluster, me, number, forms, (needed, Telling::Whole), seed);
         let address = cx.host().spawn(format!("cluster {name}"), SOURCE_CAPACITY, source);
         let (state, since) = (SourceState::Listing, cx.now());
         let (version, heard, hearing) = (None, Heard::default(), Hearing::default());

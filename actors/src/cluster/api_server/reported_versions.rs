@@ -24,11 +24,20 @@ impl ReportedVersions {
 
     /// What a whole list says that was not told.
     pub(super) fn list(&self, objects: Vec<Object>) -> Vec<Delta> {
-        let listed: BTreeSet<ObjectKey> = objects.iter().map(|object| object.key.clone()).collect();
-        let gone = self.0.keys().filter(|key| !listed.contains(*key));
-        let gone: Vec<Delta> = gone.map(|key| (key.clone(), None)).collect();
+        let listed = objects.iter().map(|object| object.key.clone()).collect();
+        self.gone(&listed).into_iter().chain(self.news(objects)).collect()
+    }
+
+    /// What some of a list says that was not told.
+    pub(super) fn news(&self, objects: Vec<Object>) -> Vec<Delta> {
         let new = objects.into_iter().filter(|object| self.is_news(object));
-        gone.into_iter().chain(new.map(|object| (object.key, Some(object.value)))).collect()
+        new.map(|object| (object.key, Some(object.value))).collect()
+    }
+
+    /// What was told and is not in a whole list.
+    pub(super) fn gone(&self, listed: &BTreeSet<ObjectKey>) -> Vec<Delta> {
+        let gone = self.0.keys().filter(|key| !listed.contains(*key));
+        gone.map(|key| (key.clone(), None)).collect()
     }
 
     /// What changes say that was not told, and the version that they reach.

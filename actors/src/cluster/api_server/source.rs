@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{
     ClusterMsg, Heard, SourceMsg, SourceState,
     answers::SourceAnswer,
-    listing::ListReason,
+    listing::{ListReason, PartialList, Telling},
     reported_versions::{Delta, ReportedVersions, marks},
     version::{number, went_back},
 };
@@ -16,7 +16,7 @@ use crate::{
     cluster::backoff::Backoff,
     host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives, Time, TimerId},
     mutants::{Mutant, mutated},
-    ports::{Cluster, ClusterError, Definition, Object, ObjectChange, ObjectWatch, Page, Resource},
+    ports::{Cluster, ClusterError, Definition, ObjectChange, ObjectWatch, Page, Resource},
 };
 
 /// How long a page of a list may take; the port notices itself when nothing comes any more.
@@ -53,7 +53,7 @@ pub(super) struct Source {
     /// How long the server is left alone that failed.
     backoff: Backoff,
     /// Pages of a list that is not complete.
-    pages: Vec<Object>,
+    pages: PartialList,
     /// Where a watch goes on from; none if all is to be listed.
     version: Option<String>,
     watch: Option<Box<dyn ObjectWatch>>,
@@ -102,7 +102,7 @@ impl Source {
         supervisor: Ref<ClusterMsg>,
         number: usize,
         forms: Vec<Resource>,
-        needed: bool,
+        (needed, telling): (bool, Telling),
         seed: u64,
     ) -> impl FnMut() -> Self + 'static {
         let forms = Rc::new(forms);
@@ -116,7 +116,7 @@ impl Source {
             form: 0,
             needed,
             memory: memory.lend(),
-            pages: Vec::new(),
+            pages: PartialList::new(telling),
             version: None,
             watch: None,
             watches: 0,
@@ -153,8 +153,9 @@ impl Source {
                     // It goes on where it was.
                     return self.open(cx);
                 }
-                self.pages.extend(objects);
+                let deltas = self.pages.add(objects, &self.memory.reported);
                 match next {
+                    _ if !self.tell(deltas) => self.overrun(cx),
                     Some(next) => self.list(cx, Some(next)),
                     None => self.complete(cx, version),
                 }
@@ -174,8 +175,7 @@ impl Source {
 
     /// The whole list is there.
     fn complete(&mut self, cx: &mut Cx<'_, Self>, version: String) {
-        let objects = std::mem::take(&mut self.pages);
-        let deltas = self.memory.reported.list(objects);
+        let deltas = self.pages.end(&self.memory.reported);
         let missed = !deltas.is_empty();
         if self.tell(deltas) {
             self.stalled = self.listing.end() && missed;
@@ -191,8 +191,14 @@ impl Source {
             self.open(cx);
             self.synced(true);
         } else {
-            self.rest(cx, ClusterError::Failed("the agent has too much to do".to_owned()));
+            self.overrun(cx);
         }
+    }
+
+    /// The supervisor takes no more: all is listed again after a pause.
+    fn overrun(&mut self, cx: &mut Cx<'_, Self>) {
+        self.version = None;
+        self.rest(cx, ClusterError::Failed("the agent has too much to do".to_owned()));
     }
 
     /// The server has no such resource. Only if nobody defined it there are no such objects: one
@@ -336,9 +342,7 @@ impl Source {
                     return self.list(cx, None);
                 }
                 if !self.tell(deltas) {
-                    self.version = None;
-                    let error = ClusterError::Failed("the agent has too much to do".to_owned());
-                    return self.rest(cx, error);
+                    return self.overrun(cx);
                 }
                 if let Some(version) = version {
                     self.reach(version);

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::{ClusterMsg, SourceMsg, source::Source};
+use super::{ClusterMsg, SourceMsg, listing::Telling, source::Source};
 use crate::{
     host::{Host, Ref},
     ports::{Cluster, Resource},
@@ -11,7 +11,8 @@ use crate::{
 /// Capacity of a source's mailbox, messages.
 pub(super) const SOURCE_CAPACITY: usize = 64;
 
-/// Brings a source to life which tells another supervisor than that of a node.
+/// Brings a source to life which tells another supervisor than that of a node, with each page of a list:
+/// that of a large cluster need not fit into memory.
 pub(crate) fn spawn_source(
     host: &Host,
     cluster: Rc<dyn Cluster>,
@@ -21,6 +22,6 @@ pub(crate) fn spawn_source(
     seed: u64,
 ) -> Ref<SourceMsg> {
     let name = format!("cluster {}", forms[0].name);
-    let source = Source::factory(cluster, supervisor, number, forms, false, seed);
+    let source = Source::factory(cluster, supervisor, number, forms, (false, Telling::Pages), seed);
     host.spawn(name, SOURCE_CAPACITY, source)
 }

@@ -48,7 +48,7 @@ pub struct Sparing(
 pub fn spare() -> io::Result<Sparing> {
     let statm = File::open("/proc/self/statm")?;
     let (held, dropped) = mpsc::channel();
-    volvox_system::threads::spawn("resident", move || {
+    crate::threads::spawn("resident", move || {
         for _ in 0..LOOKS_MAX {
             if dropped.recv_timeout(LOOK_EVERY) != Err(RecvTimeoutError::Timeout) {
                 return;
@@ -69,7 +69,7 @@ fn mapped_of_files(statm: &File) -> Option<usize> {
     Some(pages.parse::<usize>().ok()? * page_size())
 }
 
-/// When it is given back again: what a first run needed for a moment, such as to load programs, is free soon.
+/// When it is given back again: what a start needed for a moment, such as to load programs, is free soon.
 const SOON: [Duration; 3] =
     [Duration::from_secs(1), Duration::from_secs(4), Duration::from_secs(25)];
 /// And after that.
