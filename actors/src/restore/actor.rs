@@ -70,7 +70,8 @@ impl Restore {
             let left = self.state.remains.len();
             self.state.report.problems.push(format!(
                 "restoring is switched off (--restore=false): {left} endpoints of the life before \
-                 are left as they are, and their numbers and addresses are not used"
+                 are not this agent's, and nothing reaches them from this node; their numbers and \
+                 addresses are not used; to have them back, start with --restore=true"
             ));
         }
         self.state.report.quarantined = self

@@ -6,7 +6,7 @@ use super::{
     Restore, RestorePeers, RestorePlan,
     answers::RestoreAnswer,
     messages::MappingSource,
-    prune::{prune, unseen},
+    prune::{prune, unrestored, unseen},
     rebuild,
     report::RestoreOutcome,
     state::{PATIENCE, RestorePhase},
@@ -113,7 +113,9 @@ impl Restore {
             return;
         }
         if !self.state.enabled {
-            return self.finish(cx);
+            self.state.cleanup.prune = unrestored(&self.state.kernel, &self.state.alive).into();
+            self.state.phase = RestorePhase::Pruning;
+            return self.prune_next(cx);
         }
         let endpoints = self.state.report.endpoints.iter();
         let unbuilt = endpoints.filter(|(_, report)| report.fate == RestoreOutcome::Degraded);

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use crate::{
     model::{Addresses, EndpointId},
-    ports::{ConfigRow, HOST_IFINDEX, KernelOp, KernelSnapshot, Link, lxc_flags},
+    ports::{ConfigRow, HOST_IFINDEX, KernelOp, KernelSnapshot, Link, LxcRow, lxc_flags},
 };
 
 /// A step that removes what nobody claims.
@@ -51,6 +51,28 @@ pub(super) fn unseen((&id, all): (&EndpointId, &BTreeSet<IpAddr>)) -> Vec<Remova
     slots.into_iter().map(clear).chain(all.iter().map(scrub)).collect()
 }
 
+/// Rows by which the node reaches endpoints that are not restored. All else of them stays.
+pub(super) fn unrestored(kernel: &KernelSnapshot, alive: &BTreeSet<EndpointId>) -> Vec<Removal> {
+    dead_lxc(kernel, alive).map(|(address, row)| lxc_row(address, row)).collect()
+}
+
+fn dead_lxc<'a>(
+    kernel: &'a KernelSnapshot,
+    alive: &'a BTreeSet<EndpointId>,
+) -> impl Iterator<Item = (IpAddr, &'a LxcRow)> {
+    let of_dead = |(_, row): &(&IpAddr, &LxcRow)| {
+        let id = EndpointId(row.endpoint);
+        row.flags & lxc_flags::HOST == 0 && id.0 != 0 && !alive.contains(&id)
+    };
+    kernel.lxc.iter().filter(of_dead).map(|(&address, row)| (address, row))
+}
+
+fn lxc_row(address: IpAddr, row: &LxcRow) -> Removal {
+    let (endpoint, id) = (row.endpoint, EndpointId(row.endpoint));
+    let op = KernelOp::DeleteLxc { address, endpoint };
+    Removal::new(id, op, format!("cilium_lxc {address} of endpoint {id}"))
+}
+
 /// What nobody of the living claims, of all that the kernel held at start. Run once every restored
 /// endpoint has settled; each step names whose it was, so that a newcomer's rows are never hit. Of the rows of the node itself
 /// only those of `host` are claimed.
@@ -61,14 +83,11 @@ pub(super) fn prune(
 ) -> Vec<Removal> {
     let dead = |id: &EndpointId| id.0 != 0 && !alive.contains(id);
     let mut ops = Vec::new();
-    for (&address, row) in &kernel.lxc {
+    for (address, row) in dead_lxc(kernel, alive) {
         let id = EndpointId(row.endpoint);
-        if row.flags & lxc_flags::HOST == 0 && dead(&id) {
-            let op = KernelOp::DeleteLxc { address, endpoint: row.endpoint };
-            ops.push(Removal::new(id, op, format!("cilium_lxc {address} of endpoint {id}")));
-            let op = KernelOp::DeleteRoute { address, ifindex: row.ifindex };
-            ops.push(Removal::new(id, op, format!("route to {address} of endpoint {id}")));
-        }
+        ops.push(lxc_row(address, row));
+        let op = KernelOp::DeleteRoute { address, ifindex: row.ifindex };
+        ops.push(Removal::new(id, op, format!("route to {address} of endpoint {id}")));
     }
     let is_left = |(ifindex, row): &(&u32, &ConfigRow)| match **ifindex {
         HOST_IFINDEX => host != Some(row.endpoint),
