@@ -34,11 +34,19 @@ use crate::{
     settings,
 };
 
-/// Everything that is being served. Ends when it is dropped.
+/// Everything that is being served, each part until it is dropped.
 pub struct Servers {
-    /// The API's thread, and the dashboard's.
-    servers: Vec<Server>,
-    _monitor: Option<Monitor>,
+    /// REST, metrics and health.
+    pub api: ApiServer,
+    /// The page, if it has an address.
+    pub dashboard: Option<Server>,
+    /// The datapath's records.
+    pub monitor: Option<Monitor>,
+}
+
+/// The API's thread, and its socket's place.
+pub struct ApiServer {
+    server: Option<Server>,
     socket: PathBuf,
     inode: u64,
 }
@@ -88,20 +96,19 @@ impl Servers {
             sockets.extend(socket.map(|socket| (socket, router)));
         }
         let server = Server::start("api", sockets).context("start the thread of the API")?;
-        let mut servers = vec![server];
-        if let Some(socket) = config.dashboard_addr.0.and_then(|it| listen(it, "--dashboard-addr"))
-        {
+        let served = ApiServer { server: Some(server), socket: config.socket_path.clone(), inode };
+        let socket = config.dashboard_addr.0.and_then(|it| listen(it, "--dashboard-addr"));
+        let dashboard = socket.map(|socket| {
             let page = dashboard::router(Lives::Agent(api.flight.clone()), dashboard_router(api));
-            let server = Server::start("dashboard", vec![(socket, page)]);
-            servers.push(server.context("start the dashboard's thread")?);
-        }
+            Server::start("dashboard", vec![(socket, page)])
+        });
+        let dashboard = dashboard.transpose().context("start the dashboard's thread")?;
         // Who shows no records still does its work, as with the sockets above.
         let monitor =
             Monitor::start(&socket_beside(&config.socket_path), &config.bpf_root, Some(notified))
                 .inspect_err(|error| tracing::error!(%error, "nobody can listen to records"))
                 .ok();
-        let socket = config.socket_path.clone();
-        Ok(Self { servers, _monitor: monitor, socket, inode })
+        Ok(Self { api: served, dashboard, monitor })
     }
 }
 
@@ -115,10 +122,9 @@ fn listen(address: SocketAddr, flag: &str) -> Option<Socket> {
         .ok()
 }
 
-impl Drop for Servers {
+impl Drop for ApiServer {
     fn drop(&mut self) {
-        // The page goes first: whoever looks on must not be waited for by whoever asks.
-        while let Some(server) = self.servers.pop() {
+        if let Some(server) = self.server.take() {
             server.stop();
         }
         unbind(&self.socket, self.inode);

@@ -110,6 +110,12 @@ impl Server {
         self.end();
     }
 
+    /// Stops, and waits for nobody: whoever is being answered loses that with the process.
+    pub fn leave(mut self) {
+        self.stop.send_replace(true);
+        drop(self.thread.take());
+    }
+
     fn end(&mut self) {
         self.stop.send_replace(true);
         if let Some(thread) = self.thread.take()
