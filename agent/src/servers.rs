@@ -27,7 +27,7 @@ use crate::{
         health_router, kube_proxy_healthz_router, metrics_router, router,
     },
     boot::{Boot, NodeNumbers},
-    config::{Config, EnablePolicy},
+    config::Config,
     gateway::Gateway,
     node_name::node_name,
     ports::Ears,
@@ -65,7 +65,10 @@ impl Servers {
         let facts = facts(config, &boot.node)?;
         let api = Api {
             gateway,
-            options: Arc::new(RuntimeOptions::new(facts.options.clone())),
+            options: Arc::new(RuntimeOptions::new(
+                facts.options.clone(),
+                settings::enforcement(config),
+            )),
             facts: Arc::new(facts),
             limiter: Arc::new(Limiter::new(&config.api_rate_limit)),
             writes: boot.datapath.writes().clone(),
@@ -140,12 +143,6 @@ fn facts(config: &Config, node: &NodeNumbers) -> anyhow::Result<Facts> {
         ipv6_range: node.ipv6_range,
         routing: settings::routing(config),
         ipam_mode: config.ipam.map_or(IpamMode::ClusterPool, IpamMode::from).to_string(),
-        policy_enforcement: match config.enable_policy {
-            EnablePolicy::Default => "default",
-            EnablePolicy::Always => "always",
-            EnablePolicy::Never => "never",
-        }
-        .to_owned(),
         host_firewall: config.enable_host_firewall,
         cluster: config.cluster_name.clone(),
         cluster_id: ClusterId(config.cluster_id),
