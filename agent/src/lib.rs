@@ -24,6 +24,7 @@ pub mod resident;
 pub mod run;
 pub mod servers;
 pub mod settings;
+pub mod spans;
 pub mod stop;
 pub mod uninstall;
 pub mod wait_cycles;

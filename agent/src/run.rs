@@ -48,6 +48,7 @@ use crate::{
     resident::{self, Sparing},
     servers::Servers,
     settings,
+    spans::{Scope, Spans},
     stop::{STOP_MAX, Signals, Started, UnderWay},
     wait_cycles, watchdog,
 };
@@ -95,6 +96,7 @@ pub fn run(config: Config, boot: Boot) -> anyhow::Result<()> {
 }
 
 async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyhow::Result<()> {
+    let (spans, spawning) = (boot.spans.clone(), SystemClock.now());
     // Who uses more memory for a moment still does his work.
     let sparing =
         resident::spare().inspect_err(|error| tracing::debug!(%error, "memory is not spared")).ok();
@@ -153,8 +155,13 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
     let (gateway, errands) = gateway();
     let (opener, opening) = api::opening();
     let ears = Ears::default();
+    spans.end(Scope::DaemonInit, spawning, true);
+    let serving = SystemClock.now();
     let servers =
         Servers::start(&config, &boot, gateway, host.beat(), opening, ears.clone(), notified)?;
+    spans.end(Scope::InitApi, serving, true);
+    spans.end_from_start(Scope::InitDaemon, true);
+    spans.follow(&node_supervisor);
     let recording = boot.recording.view();
     let started = Started { recording, disk, kernel, store, servers };
 
@@ -192,7 +199,7 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
     let awaited = boot.awaited.take().zip(publish);
     let hearing =
         hear(config.clone(), awaited.clone(), node_supervisor.host.clone(), opener.clone());
-    let then = awaited.is_none().then_some((opener, config));
+    let then = awaited.is_none().then_some((opener, config, spans));
     actix::spawn(open(node_supervisor.clone(), input, queue, then, (evidence, past, sparing)));
 
     // Questions from other threads are not one task among the endpoints': while thousands of
@@ -216,9 +223,9 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
 }
 
 /// The store, if there is one, and once more if it is a file of this node.
-fn start_kvstore(
-    config: &Config,
-) -> anyhow::Result<(Option<Rc<dyn KvStore>>, Option<Rc<Embedded>>)> {
+type Stores = (Option<Rc<dyn KvStore>>, Option<Rc<Embedded>>);
+
+fn start_kvstore(config: &Config) -> anyhow::Result<Stores> {
     let options = config.kvstore_opt.clone();
     let shared: Rc<dyn KvStore> = match config.kvstore {
         Some(KvStoreKind::Etcd) => Rc::new(Etcd::start(options)?),
@@ -260,7 +267,7 @@ async fn open(
     node_supervisor: NodeSupervisor,
     input: RestoreInput,
     queue: Option<Exclusive>,
-    then: Option<(Opener, Config)>,
+    then: Option<(Opener, Config, Spans)>,
     (evidence, mut life, sparing): (Evidence, PastLife, Option<Sparing>),
 ) {
     // Programs of an earlier run serve at the devices from the start.
@@ -283,11 +290,14 @@ async fn open(
     if let Some(queue) = queue {
         queued_deletions::carry_out(&node_supervisor, &queue).await;
     }
-    let Some((opener, config)) = then else { return };
+    let Some((opener, config, spans)) = then else { return };
     if is_first {
-        await_devices(&node_supervisor).await;
+        let since = SystemClock.now();
+        let attached = await_devices(&node_supervisor).await;
+        spans.end(Scope::BpfBase, since, attached);
     }
     opener.open();
+    spans.end_from_start(Scope::Overall, true);
     if let Some(path) = &config.cni.write_cni_conf_when_ready {
         cni_configuration::keep(&config, path);
     }
@@ -295,8 +305,8 @@ async fn open(
 }
 
 /// Waits until programs run at the node's devices: what a pod sends before would leave with its own
-/// address.
-async fn await_devices(node_supervisor: &NodeSupervisor) {
+/// address. Whether they do.
+async fn await_devices(node_supervisor: &NodeSupervisor) -> bool {
     let attached = node_supervisor.host.outside("start", || {
         let why = "programs at the node's devices";
         node_supervisor.host.ask(
@@ -306,9 +316,11 @@ async fn await_devices(node_supervisor: &NodeSupervisor) {
             DevicesMsg::AtRest,
         )
     });
-    if let Err(error) = attached.await {
+    let attached = attached.await;
+    if let Err(error) = &attached {
         tracing::warn!(%error, "new pods come before programs run at the node's devices");
     }
+    attached.is_ok()
 }
 
 /// This life, as later ones will know it.

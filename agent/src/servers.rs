@@ -78,6 +78,7 @@ impl Servers {
             opening,
             ears,
             kube_proxy: KubeProxyLook::default(),
+            spans: boot.spans.clone(),
         };
         let listener = bind(&config.socket_path)?;
         let inode = inode(&config.socket_path);

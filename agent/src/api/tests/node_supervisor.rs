@@ -52,6 +52,7 @@ use crate::{
     datapath::Writes,
     gateway::{Errands, Gateway, gateway},
     ports::DiskTrouble,
+    spans::Spans,
 };
 
 /// The actor that handles one kind of message with a closure.
@@ -217,6 +218,7 @@ fn api(gateway: Gateway, limits: &str, beat: Arc<Beat>) -> Api {
         opening: open(),
         ears: Default::default(),
         kube_proxy: Default::default(),
+        spans: Spans::of(Time::default()),
     }
 }
 
