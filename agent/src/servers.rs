@@ -128,10 +128,11 @@ fn listen(address: SocketAddr, flag: &str) -> Option<Socket> {
 
 impl Drop for ApiServer {
     fn drop(&mut self) {
+        // Nobody connects any more, and those who have are answered.
+        unbind(&self.socket, self.inode);
         if let Some(server) = self.server.take() {
             server.stop();
         }
-        unbind(&self.socket, self.inode);
     }
 }
 
