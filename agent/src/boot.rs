@@ -37,6 +37,7 @@ use crate::{
     node_information::{self, Expected as ExpectedPrefixes},
     node_name::node_name,
     ports::{Directories, DiskFiles, files::Look, hold_bpf, manifests::Manifests},
+    spans::Spans,
 };
 
 /// Maximum transmission unit of a node of whose devices none says it, bytes.
@@ -68,6 +69,8 @@ pub struct Boot {
     pub manifests: Option<(Manifests, Vec<Manifest>)>,
     /// Phases that have ended.
     pub phases: Vec<Phase>,
+    /// The same and what follows, as Cilium cuts a start.
+    pub spans: Spans,
     /// The flight recorder's ring.
     pub recording: Recording,
     /// What went wrong and did not stop the start.
@@ -175,6 +178,7 @@ impl Boot {
             awaited,
             manifests: disk.manifests,
             phases,
+            spans: Spans::of(started),
             recording: disk.recording,
             problems,
         })

@@ -150,6 +150,21 @@ impl KernelPort {
         };
         Ok(Self { lanes: Rc::new(lanes) })
     }
+
+    /// Begins nothing more in the kernel, and waits for what was begun.
+    pub async fn stop(&self) {
+        let Lanes { host: _, pool, flip, clear, settle, scrub, collect, load, pace: _ } =
+            &*self.lanes;
+        tokio::join!(
+            pool.stop(),
+            flip.stop(),
+            clear.stop(),
+            settle.stop(),
+            scrub.stop(),
+            collect.stop(),
+            load.stop()
+        );
+    }
 }
 
 impl Kernel for KernelPort {

@@ -22,6 +22,8 @@ pub mod remembered;
 pub mod run;
 pub mod servers;
 pub mod settings;
+pub mod spans;
+pub mod stop;
 pub mod uninstall;
 pub mod wait_cycles;
 pub mod watchdog;

@@ -1,9 +1,8 @@
 //! A run of the agent: the actors' thread, from the first message to the signal that ends it.
 
-use std::{future::pending, mem, path::PathBuf, rc::Rc, sync::Arc, time::Duration};
+use std::{future::pending, mem, path::PathBuf, pin::pin, rc::Rc, sync::Arc, time::Duration};
 
 use anyhow::{Context, bail};
-use tokio::signal::unix::{SignalKind, signal};
 use volvox_actors::{
     cluster::publish::PublishSettings,
     endpoints::{ipam::Pools, supervisor::EndpointsMsg, workloads::WorkloadsMsg},
@@ -12,7 +11,7 @@ use volvox_actors::{
     node::{conntrack::ConntrackMsg, devices::DevicesMsg, local_node::NodeMsg, routes::RoutesMsg},
     node_supervisor::{NodeSupervisor, Ports},
     policy::rules::PolicyMsg,
-    ports::Notices,
+    ports::{KvStore, Notices},
     restore::{Inheritance, RestoreInput, RestoreMsg},
     services::service_cache::ServicesMsg,
 };
@@ -50,7 +49,10 @@ use crate::{
     queued_deletions,
     remembered::{self, Remembered, remember},
     servers::Servers,
-    settings, wait_cycles, watchdog,
+    settings,
+    spans::{Scope, Spans},
+    stop::{STOP_MAX, Signals, Started, UnderWay},
+    wait_cycles, watchdog,
 };
 
 /// The store of a cluster of one node, in the library directory.
@@ -67,9 +69,6 @@ const DEVICES_PATIENCE: Duration = Duration::from_secs(10);
 const NOTE_FIRST: Duration = Duration::from_millis(32);
 /// How long such a wait gets at most.
 const NOTE_EVERY: Duration = Duration::from_secs(2);
-/// How long what is being written may take once a signal ended this life.
-const LAST_WRITES_PATIENCE: Duration = Duration::from_secs(5);
-
 /// Changed manifests that are named in the trace; of more only their number is.
 const NAMED_MAX: usize = 8;
 /// By then endpoints are back, mostly.
@@ -99,6 +98,7 @@ pub fn run(config: Config, boot: Boot) -> anyhow::Result<()> {
 }
 
 async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyhow::Result<()> {
+    let (spans, spawning) = (boot.spans.clone(), SystemClock.now());
     // Who uses more memory for a moment still does his work.
     let sparing =
         resident::spare().inspect_err(|error| tracing::debug!(%error, "memory is not spared")).ok();
@@ -109,17 +109,7 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
         host.record(Record::Phase { name, started, ended });
     }
     let kernel = Rc::new(KernelPort::start(&boot.datapath, &host)?);
-    let kvstore = match config.kvstore {
-        Some(KvStoreKind::Etcd) => Some(Rc::new(Etcd::start(config.kvstore_opt.clone())?) as _),
-        #[cfg(feature = "etcd-rs")]
-        Some(KvStoreKind::EtcdRs) => Some(Rc::new(EtcdRs::start(config.kvstore_opt.clone())?) as _),
-        #[cfg(not(feature = "etcd-rs"))]
-        Some(KvStoreKind::EtcdRs) => bail!(WITHOUT_ETCD_RS),
-        Some(KvStoreKind::Embedded) => {
-            Some(Rc::new(Embedded::start(&config.lib_dir.join(EMBEDDED_FILE))?) as _)
-        }
-        None => None,
-    };
+    let (kvstore, store) = start_kvstore(&config)?;
     let cluster = config.api_server().map(ClusterPort::start).transpose()?;
     let follows = cluster.is_some();
     if !follows && config.identity_allocation_mode == IdentityAllocationMode::Crd {
@@ -135,11 +125,17 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
     let families = Families { ipv4: config.enable_ipv4, ipv6: config.enable_ipv6 };
     let health_listeners = answers.then(|| HealthPorts::start(families)).transpose()?;
     let health_listeners = health_listeners.map(|ports| Rc::new(ports) as _);
-    let disk_port = Rc::clone(&disk) as _;
     let (notifier, notified) = notices().context("a way to who listens to records")?;
     let notices = Some(Rc::new(notifier) as _);
-    let ports =
-        Ports { kernel, disk: disk_port, kvstore, cluster, clusters, health_listeners, notices };
+    let ports = Ports {
+        kernel: Rc::clone(&kernel) as _,
+        disk: Rc::clone(&disk) as _,
+        kvstore,
+        cluster,
+        clusters,
+        health_listeners,
+        notices,
+    };
     actix::spawn(wait_cycles::watch(host.clone()));
     watchdog::watch(&host.beat()).context("start the watchdog's thread")?;
     let inheritance = Inheritance {
@@ -161,11 +157,17 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
     let (gateway, errands) = gateway();
     let (opener, opening) = api::opening();
     let ears = Ears::default();
+    spans.end(Scope::DaemonInit, spawning, true);
+    let serving = SystemClock.now();
     let servers =
         Servers::start(&config, &boot, gateway, host.beat(), opening, ears.clone(), notified)?;
+    spans.end(Scope::InitApi, serving, true);
+    spans.end_from_start(Scope::InitDaemon, true);
+    spans.follow(&node_supervisor);
+    let recording = boot.recording.view();
+    let started = Started { recording, disk, kernel, store, servers };
 
     // All actors live; next they are told what there is.
-    let recording = boot.recording.view();
     let evidence = Evidence::at(&config.run_dir);
     let past = past_life(&boot, &evidence);
     let (manifests, first) =
@@ -199,29 +201,47 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
     let awaited = boot.awaited.take().zip(publish);
     let hearing =
         hear(config.clone(), awaited.clone(), node_supervisor.host.clone(), opener.clone());
-    let then = awaited.is_none().then_some((opener, config));
+    let then = awaited.is_none().then_some((opener, config, spans));
     actix::spawn(open(node_supervisor.clone(), input, queue, then, (evidence, past, sparing)));
 
     // Questions from other threads are not one task among the endpoints': while thousands of
     // messages wait, this future is looked at every few dozen.
+    let mut errands = pin!(errands.run(node_supervisor));
+    let under_way = UnderWay::default();
+    let signals = Signals::listen(STOP_MAX, under_way.clone())?;
     let name = tokio::select! {
-        name = wait_for_signal() => name?,
+        name = signals.first() => name?,
         // As sudden as a death, and as harmless: who waits for an answer asks the next run.
         heard = hearing => return Err(node_information::begin_anew(heard?)),
-        () = errands.run(node_supervisor) => bail!("nobody is left who could ask the agent anything"),
+        () = &mut errands => bail!("nobody is left who could ask the agent anything"),
     };
     tracing::info!(signal = name, "agent ends; the datapath goes on");
-    drop(servers);
-    let writes = async {
-        while disk.unfinished() > 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    if tokio::time::timeout(LAST_WRITES_PATIENCE, writes).await.is_err() {
-        tracing::warn!("the state directory was still being written; the next start mends it");
+    tokio::select! {
+        () = started.hooks().stop(under_way) => {}
+        // Who asked before is answered.
+        () = async { errands.await; pending().await } => {}
     }
-    recording.end();
     Ok(())
+}
+
+/// The store, if there is one, and once more if it is a file of this node.
+type Stores = (Option<Rc<dyn KvStore>>, Option<Rc<Embedded>>);
+
+fn start_kvstore(config: &Config) -> anyhow::Result<Stores> {
+    let options = config.kvstore_opt.clone();
+    let shared: Rc<dyn KvStore> = match config.kvstore {
+        Some(KvStoreKind::Etcd) => Rc::new(Etcd::start(options)?),
+        #[cfg(feature = "etcd-rs")]
+        Some(KvStoreKind::EtcdRs) => Rc::new(EtcdRs::start(options)?),
+        #[cfg(not(feature = "etcd-rs"))]
+        Some(KvStoreKind::EtcdRs) => bail!(WITHOUT_ETCD_RS),
+        Some(KvStoreKind::Embedded) => {
+            let store = Rc::new(Embedded::start(&config.lib_dir.join(EMBEDDED_FILE))?);
+            return Ok((Some(Rc::clone(&store) as _), Some(store)));
+        }
+        None => return Ok((None, None)),
+    };
+    Ok((Some(shared), None))
 }
 
 /// Hears from the cluster which prefixes pods have here; for ever if nobody waits for that.
@@ -249,7 +269,7 @@ async fn open(
     node_supervisor: NodeSupervisor,
     input: RestoreInput,
     queue: Option<Exclusive>,
-    then: Option<(Opener, Config)>,
+    then: Option<(Opener, Config, Spans)>,
     (evidence, mut life, sparing): (Evidence, PastLife, Option<Sparing>),
 ) {
     // Programs of an earlier run serve at the devices from the start.
@@ -272,11 +292,14 @@ async fn open(
     if let Some(queue) = queue {
         queued_deletions::carry_out(&node_supervisor, &queue).await;
     }
-    let Some((opener, config)) = then else { return };
+    let Some((opener, config, spans)) = then else { return };
     if is_first {
-        await_devices(&node_supervisor).await;
+        let since = SystemClock.now();
+        let attached = await_devices(&node_supervisor).await;
+        spans.end(Scope::BpfBase, since, attached);
     }
     opener.open();
+    spans.end_from_start(Scope::Overall, true);
     if let Some(path) = &config.cni.write_cni_conf_when_ready {
         cni_configuration::keep(&config, path);
     }
@@ -284,8 +307,8 @@ async fn open(
 }
 
 /// Waits until programs run at the node's devices: what a pod sends before would leave with its own
-/// address.
-async fn await_devices(node_supervisor: &NodeSupervisor) {
+/// address. Whether they do.
+async fn await_devices(node_supervisor: &NodeSupervisor) -> bool {
     let attached = node_supervisor.host.outside("start", || {
         let why = "programs at the node's devices";
         node_supervisor.host.ask(
@@ -295,9 +318,11 @@ async fn await_devices(node_supervisor: &NodeSupervisor) {
             DevicesMsg::AtRest,
         )
     });
-    if let Err(error) = attached.await {
+    let attached = attached.await;
+    if let Err(error) = &attached {
         tracing::warn!(%error, "new pods come before programs run at the node's devices");
     }
+    attached.is_ok()
 }
 
 /// This life, as later ones will know it.
@@ -468,13 +493,4 @@ async fn follow_signals(node_supervisor: NodeSupervisor, bpf_root: PathBuf, ears
 
 fn in_seconds(phase: &Phase) -> (String, f64) {
     (phase.name.to_owned(), phase.ended.since(phase.started).as_secs_f64())
-}
-
-async fn wait_for_signal() -> anyhow::Result<&'static str> {
-    let mut terminate = signal(SignalKind::terminate()).context("listen to SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("listen to SIGINT")?;
-    tokio::select! {
-        _ = terminate.recv() => Ok("SIGTERM"),
-        _ = interrupt.recv() => Ok("SIGINT"),
-    }
 }

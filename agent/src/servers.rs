@@ -27,18 +27,26 @@ use crate::{
         health_router, kube_proxy_healthz_router, metrics_router, router,
     },
     boot::{Boot, NodeNumbers},
-    config::{Config, EnablePolicy},
+    config::Config,
     gateway::Gateway,
     node_name::node_name,
     ports::Ears,
     settings,
 };
 
-/// Everything that is being served. Ends when it is dropped.
+/// Everything that is being served, each part until it is dropped.
 pub struct Servers {
-    /// The API's thread, and the dashboard's.
-    servers: Vec<Server>,
-    _monitor: Option<Monitor>,
+    /// REST, metrics and health.
+    pub api: ApiServer,
+    /// The page, if it has an address.
+    pub dashboard: Option<Server>,
+    /// The datapath's records.
+    pub monitor: Option<Monitor>,
+}
+
+/// The API's thread, and its socket's place.
+pub struct ApiServer {
+    server: Option<Server>,
     socket: PathBuf,
     inode: u64,
 }
@@ -57,7 +65,10 @@ impl Servers {
         let facts = facts(config, &boot.node)?;
         let api = Api {
             gateway,
-            options: Arc::new(RuntimeOptions::new(facts.options.clone())),
+            options: Arc::new(RuntimeOptions::new(
+                facts.options.clone(),
+                settings::enforcement(config),
+            )),
             facts: Arc::new(facts),
             limiter: Arc::new(Limiter::new(&config.api_rate_limit)),
             writes: boot.datapath.writes().clone(),
@@ -67,6 +78,7 @@ impl Servers {
             opening,
             ears,
             kube_proxy: KubeProxyLook::default(),
+            spans: boot.spans.clone(),
         };
         let listener = bind(&config.socket_path)?;
         let inode = inode(&config.socket_path);
@@ -88,20 +100,19 @@ impl Servers {
             sockets.extend(socket.map(|socket| (socket, router)));
         }
         let server = Server::start("api", sockets).context("start the thread of the API")?;
-        let mut servers = vec![server];
-        if let Some(socket) = config.dashboard_addr.0.and_then(|it| listen(it, "--dashboard-addr"))
-        {
+        let served = ApiServer { server: Some(server), socket: config.socket_path.clone(), inode };
+        let socket = config.dashboard_addr.0.and_then(|it| listen(it, "--dashboard-addr"));
+        let dashboard = socket.map(|socket| {
             let page = dashboard::router(Lives::Agent(api.flight.clone()), dashboard_router(api));
-            let server = Server::start("dashboard", vec![(socket, page)]);
-            servers.push(server.context("start the dashboard's thread")?);
-        }
+            Server::start("dashboard", vec![(socket, page)])
+        });
+        let dashboard = dashboard.transpose().context("start the dashboard's thread")?;
         // Who shows no records still does its work, as with the sockets above.
         let monitor =
             Monitor::start(&socket_beside(&config.socket_path), &config.bpf_root, Some(notified))
                 .inspect_err(|error| tracing::error!(%error, "nobody can listen to records"))
                 .ok();
-        let socket = config.socket_path.clone();
-        Ok(Self { servers, _monitor: monitor, socket, inode })
+        Ok(Self { api: served, dashboard, monitor })
     }
 }
 
@@ -115,13 +126,13 @@ fn listen(address: SocketAddr, flag: &str) -> Option<Socket> {
         .ok()
 }
 
-impl Drop for Servers {
+impl Drop for ApiServer {
     fn drop(&mut self) {
-        // The page goes first: whoever looks on must not be waited for by whoever asks.
-        while let Some(server) = self.servers.pop() {
+        // Nobody connects any more, and those who have are answered.
+        unbind(&self.socket, self.inode);
+        if let Some(server) = self.server.take() {
             server.stop();
         }
-        unbind(&self.socket, self.inode);
     }
 }
 
@@ -134,12 +145,6 @@ fn facts(config: &Config, node: &NodeNumbers) -> anyhow::Result<Facts> {
         ipv6_range: node.ipv6_range,
         routing: settings::routing(config),
         ipam_mode: config.ipam.map_or(IpamMode::ClusterPool, IpamMode::from).to_string(),
-        policy_enforcement: match config.enable_policy {
-            EnablePolicy::Default => "default",
-            EnablePolicy::Always => "always",
-            EnablePolicy::Never => "never",
-        }
-        .to_owned(),
         host_firewall: config.enable_host_firewall,
         cluster: config.cluster_name.clone(),
         cluster_id: ClusterId(config.cluster_id),

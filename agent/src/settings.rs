@@ -44,6 +44,15 @@ use crate::{
     node_name::node_name,
 };
 
+/// When endpoints are held to policy, until `PATCH /config` says otherwise.
+pub fn enforcement(config: &Config) -> Enforcement {
+    match config.enable_policy {
+        EnablePolicy::Default => Enforcement::Default,
+        EnablePolicy::Always => Enforcement::Always,
+        EnablePolicy::Never => Enforcement::Never,
+    }
+}
+
 /// How the actors are to run this node.
 pub fn node_supervisor(
     config: &Config,
@@ -52,11 +61,7 @@ pub fn node_supervisor(
     let families = Families { ipv4: config.enable_ipv4, ipv6: config.enable_ipv6 };
     let labels = config.labels.iter().map(String::as_str);
     let policy = PolicySettings {
-        enforcement: match config.enable_policy {
-            EnablePolicy::Default => Enforcement::Default,
-            EnablePolicy::Always => Enforcement::Always,
-            EnablePolicy::Never => Enforcement::Never,
-        },
+        enforcement: enforcement(config),
         allow_localhost: config.allow_localhost != AllowLocalhost::Policy,
         cluster: Some(OwnCluster {
             name: config.cluster_name.clone(),

@@ -1,10 +1,13 @@
 //! The systemd unit and the DaemonSet say what the agent understands, and mount what it uses.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 use serde_json::Value;
 use volvox_actors::cluster::resources::{further, resources};
-use volvox_agent::config::{Config, Loaded, load};
+use volvox_agent::{
+    config::{Config, Loaded, load},
+    stop::STOP_MAX,
+};
 use volvox_cni::CONFLIST_FILE;
 use volvox_inspect::manifests::objects;
 
@@ -68,6 +71,17 @@ fn the_unit_restarts_the_agent_and_leaves_what_it_made() {
     let below = |parent: &str, key: &str| Path::new(parent).join(&service[key][0]);
     assert_eq!(below("/var/run", "RuntimeDirectory"), defaults.run_dir);
     assert_eq!(below("/var/lib", "StateDirectory"), defaults.lib_dir);
+}
+
+#[test]
+fn whoever_ends_the_agent_waits_longer_than_it_takes() {
+    let unit = unit();
+    let seconds = unit["Service"]["TimeoutStopSec"][0].strip_suffix('s').unwrap();
+    assert!(Duration::from_secs(seconds.parse().unwrap()) > STOP_MAX);
+    let all = objects(&read("daemonset.yaml")).unwrap();
+    let pod = &object(&all, "DaemonSet")["spec"]["template"]["spec"];
+    let grace = pod["terminationGracePeriodSeconds"].as_u64().unwrap();
+    assert!(Duration::from_secs(grace) > STOP_MAX);
 }
 
 fn object<'a>(all: &'a [Value], kind: &str) -> &'a Value {

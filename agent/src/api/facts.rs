@@ -28,8 +28,6 @@ pub struct Facts {
     pub routing: RoutingMode,
     /// Who chooses the pool: `kubernetes`, `cluster-pool`.
     pub ipam_mode: String,
-    /// `default`, `always` or `never`.
-    pub policy_enforcement: String,
     /// Whether the node itself is held to policy.
     pub host_firewall: bool,
     /// What it does besides policy.

@@ -72,7 +72,7 @@ async fn sheet(api: &Api) -> Result<Sheet, ApiError> {
         api.gateway.ask(what, |node| &node.endpoints, EndpointsMsg::Regenerations).await?;
     endpoints::write_regenerations(&mut sheet, &regenerations);
     let report = api.gateway.ask(what, |node| &node.restore, RestoreMsg::Report).await?;
-    endpoints::write_restore(&mut sheet, &report);
+    endpoints::write_restore(&mut sheet, &report, &api.spans.all());
 
     let leases = api.gateway.ask(what, |node| &node.ipam, IpamMsg::Dump).await?;
     node::write_addresses(&mut sheet, &leases, &api.facts);

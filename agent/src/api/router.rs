@@ -29,6 +29,7 @@ use crate::{
     datapath::Writes,
     gateway::Gateway,
     ports::{DiskTrouble, Ears},
+    spans::Spans,
 };
 
 /// What the handlers have.
@@ -56,6 +57,8 @@ pub struct Api {
     pub ears: Ears,
     /// What was seen of a kube-proxy.
     pub kube_proxy: KubeProxyLook,
+    /// How long parts of the start took.
+    pub spans: Spans,
 }
 
 /// What is served on the port for Prometheus, `--prometheus-serve-addr`.

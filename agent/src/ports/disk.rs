@@ -38,9 +38,9 @@ impl DiskPort {
         Ok(Self { workers })
     }
 
-    /// How many jobs have no outcome yet.
-    pub fn unfinished(&self) -> usize {
-        self.workers.unfinished()
+    /// Waits until all is written that was to be. What is submitted later is not begun.
+    pub async fn finish(&self) {
+        self.workers.finish().await;
     }
 }
 

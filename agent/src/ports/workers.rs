@@ -11,7 +11,7 @@ use std::{
 };
 
 use crossbeam_channel as jobs;
-use tokio::sync::mpsc as results;
+use tokio::sync::{Notify, mpsc as results};
 use volvox_actors::host::Reply;
 
 /// Why no worker could be started.
@@ -37,7 +37,8 @@ pub struct Workers<Job, Done: 'static> {
 }
 
 struct Inner<Job, Done: 'static> {
-    bound: usize,
+    /// How many jobs may be with the threads; none once it is closed.
+    bound: Cell<usize>,
     to_threads: jobs::Sender<(u64, Job)>,
     under_way: Cell<usize>,
     waiting: RefCell<VecDeque<(u64, Job)>>,
@@ -45,6 +46,8 @@ struct Inner<Job, Done: 'static> {
     next: Cell<u64>,
     /// When a job ended last.
     ended: Cell<Instant>,
+    /// Who waits for the end of jobs is woken by each.
+    one_ended: Notify,
     /// Starts threads where those that there are hang.
     spare: RefCell<Option<Spare>>,
 }
@@ -159,13 +162,14 @@ impl<Job: Send + 'static, Done: Send + 'static> Workers<Job, Done> {
             volvox_system::threads::spawn(&format!("{named}-{index}"), work).map(drop)
         };
         let inner = Rc::new(Inner {
-            bound,
+            bound: Cell::new(bound),
             to_threads,
             under_way: Cell::new(0),
             waiting: RefCell::default(),
             replies: RefCell::default(),
             next: Cell::new(0),
             ended: Cell::new(Instant::now()),
+            one_ended: Notify::new(),
             spare: RefCell::new(None),
         });
         tokio::task::spawn_local(deliver(Rc::downgrade(&inner), from_threads));
@@ -188,6 +192,22 @@ impl<Job: Send + 'static, Done: Send + 'static> Workers<Job, Done> {
     pub fn unfinished(&self) -> usize {
         self.inner.replies.borrow().len()
     }
+
+    /// Waits until all jobs have their outcome. Those that are submitted later are not begun.
+    pub async fn finish(&self) {
+        while self.unfinished() > 0 {
+            self.inner.one_ended.notified().await;
+        }
+        self.inner.bound.set(0);
+    }
+
+    /// Begins no further job, and waits for those that are with the threads.
+    pub async fn stop(&self) {
+        self.inner.bound.set(0);
+        while self.inner.under_way.get() > 0 {
+            self.inner.one_ended.notified().await;
+        }
+    }
 }
 
 fn not_started(name: &str, index: usize, cause: io::Error) -> WorkersError {
@@ -196,7 +216,7 @@ fn not_started(name: &str, index: usize, cause: io::Error) -> WorkersError {
 
 impl<Job, Done: 'static> Inner<Job, Done> {
     fn hand_over(&self) {
-        while self.under_way.get() < self.bound {
+        while self.under_way.get() < self.bound.get() {
             let Some(job) = self.waiting.borrow_mut().pop_front() else { return };
             // It holds `bound` jobs at most, and its threads live as long as it.
             if let Err(refused) = self.to_threads.send(job) {
@@ -253,6 +273,7 @@ impl<Job, Done: 'static> Inner<Job, Done> {
             // Dropped without an answer, a reply says itself that there will be none.
             (reply, _) => drop(reply),
         }
+        self.one_ended.notify_one();
     }
 }
 
@@ -332,6 +353,49 @@ mod tests {
             assert_eq!(outcome.await.unwrap(), Ok(expected));
         }
         assert_eq!(workers.unfinished(), 0);
+    }
+
+    #[actix::test]
+    async fn finishing_does_all_that_was_submitted_and_begins_nothing_more() {
+        let workers = Workers::start("finish", 1, 2, |_| |n: u32| n).unwrap();
+        workers.finish().await;
+        let workers = Workers::start("finish", 1, 2, |_| |n: u32| n).unwrap();
+        let outcomes: Vec<_> = (0..9).map(|n| submit(&workers, n)).collect();
+        workers.finish().await;
+        assert_eq!(workers.unfinished(), 0);
+        for (n, outcome) in (0..).zip(outcomes) {
+            assert_eq!(outcome.await.unwrap(), Ok(n));
+        }
+        let late = submit(&workers, 9);
+        drop(workers);
+        assert_eq!(late.await.unwrap(), Err(AskError::Gone), "it was never begun");
+    }
+
+    #[actix::test]
+    async fn stopping_ends_what_was_begun_only() {
+        let (open, gate) = jobs::bounded::<()>(0);
+        let (did, done) = jobs::unbounded();
+        let workers = Workers::start("stop", 1, 2, move |_| {
+            let (gate, did) = (gate.clone(), did.clone());
+            move |n: u32| {
+                gate.recv().unwrap();
+                did.send(n).unwrap();
+                n
+            }
+        })
+        .unwrap();
+        let _outcomes: Vec<_> = (0..5).map(|n| submit(&workers, n)).collect();
+        {
+            let mut stopping = std::pin::pin!(workers.stop());
+            let at_once = tokio::time::timeout(Duration::from_millis(50), &mut stopping).await;
+            assert!(at_once.is_err(), "two jobs are with the thread");
+            open.send(()).unwrap();
+            open.send(()).unwrap();
+            stopping.await;
+        }
+        assert_eq!(workers.unfinished(), 3);
+        drop(workers);
+        assert_eq!(done.iter().collect::<Vec<_>>(), [0, 1]);
     }
 
     #[actix::test]

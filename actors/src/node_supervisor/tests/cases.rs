@@ -33,6 +33,7 @@
 //! very many objects (calico 10670), another kvstore (c 42596, 9855), layer 7 and DNS
 //! (c 35080, 38557, 21059, 16364, 30984, 48256), sockets of the host (c 45077, 40670).
 
+mod enforcement;
 mod scale;
 mod stale;
 mod stall;

@@ -397,6 +397,10 @@ impl Behaviour for Policies {
             PolicyMsg::Written(reply) => reply.send(self.written()),
             PolicyMsg::Selectors { subjects, reply } => reply.send(self.selectors(subjects)),
             PolicyMsg::Origins(reply) => self.origins(reply),
+            PolicyMsg::Enforcement { enforcement, reply } => {
+                self.enforcement(cx, enforcement);
+                reply.send(());
+            }
             PolicyMsg::Idle(reply) => {
                 self.idle.push(reply);
                 self.answer_idle();

@@ -9,8 +9,8 @@ use std::{
 use ipnet::IpNet;
 
 use super::{
-    EndpointPolicy, IdentityView, KnownServices, PeerFacts, Repository, Resolved, Resolver,
-    Subject, change::PrefixChange, identities::prefix_facts, users::IdentityUsers,
+    EndpointPolicy, Enforcement, IdentityView, KnownServices, PeerFacts, Repository, Resolved,
+    Resolver, Subject, change::PrefixChange, identities::prefix_facts, users::IdentityUsers,
 };
 use crate::model::{IdentityId, Labels, Manifest, NamedPorts};
 
@@ -28,7 +28,7 @@ pub(super) struct Knowledge {
     /// By subject, computed when it was first asked for and again after every change.
     pub(super) computed: BTreeMap<Subject, Computed>,
     /// Changes that wait for the one under way.
-    pub(super) changes: VecDeque<Vec<Manifest>>,
+    pub(super) changes: VecDeque<RuleChange>,
     /// The change under way.
     pub(super) change: Option<PrefixChange>,
     /// Changes that some endpoints may not enforce yet, the oldest first.
@@ -111,6 +111,15 @@ impl Knowledge {
         let concerned = subjects.filter(|it| rules.iter().any(|rule| rule.selects(&it.labels)));
         concerned.map(|it| Arc::clone(&it.labels)).collect()
     }
+}
+
+/// What is to become of the rules.
+#[derive(Clone, Debug)]
+pub(super) enum RuleChange {
+    /// These sources are others.
+    Manifests(Vec<Manifest>),
+    /// Endpoints are held to policy at other times.
+    Enforcement(Enforcement),
 }
 
 /// A change of the rules that some endpoints may not enforce yet.

@@ -8,7 +8,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ClauseOrigin, DerivedFilter, PolicyError, PolicyStatus, Subject};
+use super::{ClauseOrigin, DerivedFilter, Enforcement, PolicyError, PolicyStatus, Subject};
 use crate::{
     host::{Lane, Message, Reply},
     model::{EndpointId, IdentityId, Manifest, NamedPorts, PolicyRows},
@@ -125,6 +125,13 @@ pub enum PolicyMsg {
     /// The clauses behind each cookie of every computed policy.
     Origins(Reply<BTreeMap<u32, Vec<ClauseOrigin>>>),
 
+    /// Endpoints are to be held to policy at other times than before, until the agent's end.
+    Enforcement {
+        /// When.
+        enforcement: Enforcement,
+        /// Answered once that is taken in; [`Self::Idle`] says when it is in force.
+        reply: Reply<()>,
+    },
     /// Answered once no change is under way or waits.
     Idle(Reply<()>),
 }
@@ -147,6 +154,7 @@ impl Message for PolicyMsg {
             Self::Written(_) => "Written",
             Self::Selectors { .. } => "Selectors",
             Self::Origins(_) => "Origins",
+            Self::Enforcement { .. } => "Enforcement",
             Self::Idle(_) => "Idle",
         }
     }

@@ -3,26 +3,58 @@
 use std::collections::BTreeSet;
 
 use super::{
-    ApplyReport, AwaitedEndpoints, Policies, Touched,
+    ApplyReport, AwaitedEndpoints, Enforcement, Policies, Repository, Touched,
     actor::policies_of,
     answers::PolicyAnswer,
     change::{ChangeRound, ChangeRoundOutcome, NextChangeRound, PrefixChange, RETRY},
+    knowledge::RuleChange,
 };
 use crate::{host::Cx, model::Manifest};
 
 impl Policies {
     pub(super) fn manifests(&mut self, cx: &mut Cx<'_, Self>, manifests: Vec<Manifest>) {
-        self.known.changes.push_back(manifests);
+        self.change(cx, RuleChange::Manifests(manifests));
+    }
+
+    /// Endpoints are to be held to policy at other times.
+    pub(super) fn enforcement(&mut self, cx: &mut Cx<'_, Self>, enforcement: Enforcement) {
+        if !self.known.ready && self.known.change.is_none() {
+            // The first rules are yet to come, and nobody was told a policy.
+            self.known.repository.enforce(enforcement);
+        } else {
+            self.change(cx, RuleChange::Enforcement(enforcement));
+        }
+    }
+
+    fn change(&mut self, cx: &mut Cx<'_, Self>, change: RuleChange) {
+        self.known.changes.push_back(change);
         if self.known.change.is_none() {
             self.next_change(cx);
         }
     }
 
     fn next_change(&mut self, cx: &mut Cx<'_, Self>) {
-        let Some(manifests) = self.known.changes.pop_front() else { return self.answer_idle() };
-        let mut all = ApplyReport::default();
+        let Some(change) = self.known.changes.pop_front() else { return self.answer_idle() };
         // The old rules are in force until every prefix of the new ones has its number.
         let mut rules = self.known.repository.clone();
+        let report = match change {
+            RuleChange::Manifests(manifests) => self.take_manifests(&mut rules, manifests),
+            RuleChange::Enforcement(enforcement) => rules.enforce(enforcement),
+        };
+        if report.changed || !self.known.ready {
+            let rules = Some((rules, report));
+            self.known.change = Some(PrefixChange { rules, ..PrefixChange::default() });
+            self.begin(cx);
+        } else {
+            // The same rules; what was refused, and why, may be other words.
+            self.known.repository = rules;
+            self.next_change(cx);
+        }
+    }
+
+    /// Puts what these sources say into the rules.
+    fn take_manifests(&mut self, rules: &mut Repository, manifests: Vec<Manifest>) -> ApplyReport {
+        let mut all = ApplyReport::default();
         let cluster = rules.settings().cluster_name();
         let mut served = BTreeSet::new();
         for Manifest { source, objects } in &manifests {
@@ -40,15 +72,7 @@ impl Policies {
             all.join(report);
         }
         all.join(rules.resolve_services(&self.known.services, &served));
-        if all.changed || !self.known.ready {
-            let rules = Some((rules, all));
-            self.known.change = Some(PrefixChange { rules, ..PrefixChange::default() });
-            self.begin(cx);
-        } else {
-            // The same rules; what was refused, and why, may be other words.
-            self.known.repository = rules;
-            self.next_change(cx);
-        }
+        all
     }
 
     /// Goes on behind a crash: the answer that a change waited for died with the run before, and so

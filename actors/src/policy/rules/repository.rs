@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Bound, ClausePeers, Departure, IdentityView, KnownServices, MissingGroup, MissingService, Peer,
-    Policy, PolicyError, PolicyName, PolicySettings, RefusedDocument, ServiceName, Subject,
-    Unsupported,
+    Bound, ClausePeers, Departure, Enforcement, IdentityView, KnownServices, MissingGroup,
+    MissingService, Peer, Policy, PolicyError, PolicyName, PolicySettings, RefusedDocument,
+    ServiceName, Subject, Unsupported,
     error::twice,
     groups::Groups,
     parse::{self, parse},
@@ -72,12 +72,14 @@ pub struct ApplyReport {
     pub changed: bool,
     /// Subjects of the policies that are different, before and after.
     subjects: BTreeSet<Bound>,
+    /// Whether every endpoint may have got another policy.
+    everyone: bool,
 }
 
 impl ApplyReport {
     /// Whether an endpoint with these labels may have got another policy.
     pub fn touches(&self, labels: &Labels) -> bool {
-        self.subjects.iter().any(|subject| subject.includes(labels))
+        self.everyone || self.subjects.iter().any(|subject| subject.includes(labels))
     }
 
     /// Also says what became of another source.
@@ -87,6 +89,7 @@ impl ApplyReport {
         self.unsupported.extend(other.unsupported);
         self.changed |= other.changed;
         self.subjects.extend(other.subjects);
+        self.everyone |= other.everyone;
     }
 
     fn changed(&mut self, policy: Option<&Policy>) {
@@ -160,6 +163,14 @@ impl Repository {
     /// Counts the changes; starts at 1.
     pub fn revision(&self) -> u64 {
         self.revision
+    }
+
+    /// Endpoints are held to policy at these times.
+    pub fn enforce(&mut self, enforcement: Enforcement) -> ApplyReport {
+        let changed = self.settings.enforcement != enforcement;
+        self.settings.enforcement = enforcement;
+        self.revision += u64::from(changed);
+        ApplyReport { changed, everyone: changed, ..ApplyReport::default() }
     }
 
     /// Takes the documents of a source in place of those it had. A document that is refused does

@@ -17,6 +17,25 @@ pub enum Enforcement {
     Never,
 }
 
+impl Enforcement {
+    /// All there are.
+    pub const ALL: [Self; 3] = [Self::Default, Self::Always, Self::Never];
+
+    /// Its name, as the flag and the API have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::Always => "always",
+            Self::Never => "never",
+        }
+    }
+
+    /// The one of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.name() == name)
+    }
+}
+
 /// The cluster that this node is of, if every pod of it carries its name as the label
 /// `io.cilium.k8s.policy.cluster`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 //! routers say what is answered.
 
 use std::{
+    future::ready,
     io,
     net::{SocketAddr, TcpListener as StdTcpListener},
     os::unix::net::UnixListener as StdUnixListener,
@@ -26,6 +27,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener},
     sync::watch,
+    task::yield_now,
     time::timeout,
 };
 
@@ -37,6 +39,10 @@ const LIMITS: Limits = Limits { connections: 512, head: HEAD_PATIENCE };
 pub const HEAD_PATIENCE: Duration = Duration::from_secs(15);
 /// How long requests that are being answered may take once the server is told to stop.
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
+/// How often it is looked, once the server is told to stop, who has connected and is not served yet,
+const TURNS: u32 = 2;
+/// and how many of them are served: as many as may wait.
+const WAITING_MAX: u32 = 4096;
 
 /// What a listener allows.
 #[derive(Clone, Copy, Debug)]
@@ -110,6 +116,12 @@ impl Server {
         self.end();
     }
 
+    /// Stops, and waits for nobody: whoever is being answered loses that with the process.
+    pub fn leave(mut self) {
+        self.stop.send_replace(true);
+        drop(self.thread.take());
+    }
+
     fn end(&mut self) {
         self.stop.send_replace(true);
         if let Some(thread) = self.thread.take()
@@ -163,24 +175,41 @@ pub async fn serve<L: Listener>(
     stopped: watch::Receiver<bool>,
     terms: Terms,
 ) {
-    loop {
-        let next = async {
-            let (stream, _) = listener.accept().await;
-            Some((stream, terms.places.take().await?))
-        };
-        let (stream, place) = tokio::select! {
-            Some(next) = next => next,
-            () = reported(stopped.clone()) => break,
-        };
+    let begin = |(stream, place)| {
         let (router, stopped, terms) = (router.clone(), stopped.clone(), terms.clone());
         tokio::spawn(async move {
             if let Err(error) = serve_connection(stream, router, stopped, place, terms).await {
                 tracing::debug!(%error, "a connection broke");
             }
         });
+    };
+    loop {
+        tokio::select! {
+            Some(next) = next(&mut listener, &terms) => begin(next),
+            () = reported(stopped.clone()) => break,
+        }
+    }
+    // Those who connected before are answered as well. What the kernel has to tell of them is heard
+    // between two turns.
+    let mut turns = 0..TURNS;
+    for _ in 0..WAITING_MAX {
+        tokio::select! {
+            biased;
+            Some(next) = next(&mut listener, &terms) => begin(next),
+            () = ready(()) => match turns.next() {
+                Some(_) => yield_now().await,
+                None => break,
+            },
+        }
     }
     drop(listener);
     let _ = timeout(STOP_PATIENCE, terms.places.all_free()).await;
+}
+
+/// The next one who connects, and his place.
+async fn next<L: Listener>(listener: &mut L, terms: &Terms) -> Option<(L::Io, Arc<Place>)> {
+    let (stream, _) = listener.accept().await;
+    Some((stream, terms.places.take().await?))
 }
 
 async fn serve_connection(
@@ -287,5 +316,33 @@ mod tests {
         go.notify_one();
         assert_eq!(answer(late), "late");
         drop(server);
+    }
+
+    #[test]
+    fn who_connected_before_the_stop_is_answered() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("api.sock");
+        let (held, holds) = std::sync::mpsc::channel::<()>();
+        let (tell, released) = std::sync::mpsc::channel::<()>();
+        let released = Arc::new(std::sync::Mutex::new(released));
+        // The server's thread looks at nobody meanwhile.
+        let hold = || async move {
+            held.send(()).unwrap();
+            released.lock().unwrap().recv().unwrap();
+            "held"
+        };
+        let router = Router::new().route("/here", get(async || "here")).route("/hold", get(hold));
+        let sockets = vec![(Socket::Unix(bind(&socket).unwrap()), router)];
+        let server = Server::start("api", sockets).unwrap();
+        let first = begin(&socket, &whole("/hold"));
+        holds.recv().unwrap();
+        let others: Vec<_> = (0..100).map(|_| begin(&socket, &whole("/here"))).collect();
+        server.stop.send_replace(true);
+        tell.send(()).unwrap();
+        server.stop();
+        assert_eq!(answer(first), "held");
+        for other in others {
+            assert_eq!(answer(other), "here");
+        }
     }
 }

@@ -7,19 +7,30 @@ use std::collections::BTreeMap;
 const AGGREGATION_LEVELS: [&str; 5] = ["None", "Lowest", "Low", "Medium", "Max"];
 const AGGREGATION: &str = "MonitorAggregationLevel";
 
-/// Every option of an endpoint, and whether it can be changed while the agent runs.
-const OPTIONS: [(&str, bool); 11] = [
-    ("ConntrackAccounting", false),
-    ("Debug", false),
-    ("DebugLB", false),
-    ("DebugPolicy", false),
-    ("DropNotification", true),
-    (AGGREGATION, true),
-    ("PolicyAccounting", false),
-    ("PolicyAuditMode", false),
-    ("PolicyVerdictNotification", true),
-    ("SourceIPVerification", true),
-    ("TraceNotification", true),
+/// How an option comes to another value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Changed {
+    /// While the agent runs.
+    Anytime,
+    /// By that flag at the agent's start.
+    Flag(&'static str),
+    /// Not at all: this agent has no such function, or always does it.
+    Never,
+}
+
+/// Every option of an endpoint, and how it is changed.
+const OPTIONS: [(&str, Changed); 11] = [
+    ("ConntrackAccounting", Changed::Never),
+    ("Debug", Changed::Flag("--debug")),
+    ("DebugLB", Changed::Never),
+    ("DebugPolicy", Changed::Never),
+    ("DropNotification", Changed::Anytime),
+    (AGGREGATION, Changed::Anytime),
+    ("PolicyAccounting", Changed::Never),
+    ("PolicyAuditMode", Changed::Never),
+    ("PolicyVerdictNotification", Changed::Anytime),
+    ("SourceIPVerification", Changed::Anytime),
+    ("TraceNotification", Changed::Anytime),
 ];
 
 /// Options as the API writes them: `Enabled`, `Disabled`, or a level.
@@ -53,8 +64,7 @@ pub fn parse_options(
 ) -> Result<BTreeMap<String, i64>, String> {
     let mut changed = BTreeMap::new();
     for (name, text) in texts {
-        let Some((known, mutable)) =
-            OPTIONS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))
+        let Some((known, how)) = OPTIONS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))
         else {
             let known: Vec<_> = OPTIONS.iter().map(|(name, _)| *name).collect();
             return Err(format!(
@@ -63,13 +73,21 @@ pub fn parse_options(
             ));
         };
         let value = parse_value(known, text)?;
-        if *mutable {
-            changed.insert((*known).to_owned(), value);
-        } else if now.get(*known).is_none_or(|now| *now != value_text(known, value)) {
-            return Err(format!(
-                "options: {known} cannot be changed while the agent runs: restart it with the \
-                 matching flag"
-            ));
+        let is_now = || now.get(*known).is_some_and(|now| *now == value_text(known, value));
+        match how {
+            Changed::Anytime => {
+                changed.insert((*known).to_owned(), value);
+            }
+            Changed::Flag(_) | Changed::Never if is_now() => {}
+            Changed::Flag(flag) => {
+                return Err(format!(
+                    "options: {known} cannot be changed while the agent runs: restart it with {flag}"
+                ));
+            }
+            Changed::Never => {
+                let now = now.get(*known).map_or("not known", String::as_str);
+                return Err(format!("options: {known} cannot be changed here: it is always {now}"));
+            }
         }
     }
     Ok(changed)
@@ -126,7 +144,9 @@ mod tests {
         let changed = parse_options(&expected, &now).unwrap();
         assert_eq!(changed, BTreeMap::from([("DropNotification".to_owned(), 1)]));
         for (name, value, says) in [
-            ("Debug", "Enabled", "cannot be changed"),
+            ("Debug", "Enabled", "cannot be changed while the agent runs: restart it with --debug"),
+            ("PolicyAuditMode", "Enabled", "cannot be changed here: it is always Disabled"),
+            ("ConntrackAccounting", "Enabled", "ConntrackAccounting cannot be changed here"),
             ("Bogus", "Enabled", "unknown option"),
             ("TraceNotification", "perhaps", "Enabled or Disabled"),
             (AGGREGATION, "Extreme", "Lowest"),

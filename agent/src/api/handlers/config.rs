@@ -11,6 +11,7 @@ use volvox_actors::{
     },
     model::{EndpointId, Labels},
     node::local_node::NodeMsg,
+    policy::rules::{Enforcement, PolicyMsg},
 };
 use volvox_inspect::http::{Answer, ApiError, ok};
 use volvox_rest::models::{
@@ -52,36 +53,69 @@ pub(crate) async fn get(State(api): State<Api>) -> Answer {
     })
 }
 
-/// Changes the options of every endpoint, living and to come; comes back once that is in force.
+/// Changes the options of every endpoint, living and to come, and when they are held to policy; comes back once that is in force.
 pub(crate) async fn patch(
     State(api): State<Api>,
     Json(expected): Json<ConfigurationSpec>,
 ) -> Answer {
-    let _turn = api.options.turn().await;
-    let now = spec(&api);
+    let turn = api.options.turn().await?;
+    // Whoever asked may go away. What began is finished all the same, and others wait for that.
+    let carried_out = tokio::spawn(async move {
+        let answer = carry_out(&api, &expected).await;
+        drop(turn);
+        answer
+    });
+    carried_out.await.map_err(ApiError::failed)?
+}
+
+async fn carry_out(api: &Api, expected: &ConfigurationSpec) -> Answer {
+    let now = spec(api);
     let options = parse_options(&expected.options, &now.options).map_err(ApiError::bad_request)?;
-    let policy = &expected.policy_enforcement;
-    if !policy.is_empty() && *policy != now.policy_enforcement {
-        return Err(ApiError::bad_request(format!(
-            "policy-enforcement: it is {}, by a flag: restart the agent with \
-             --enable-policy={policy}",
-            now.policy_enforcement
-        )));
-    }
+    let enforcement = expected_enforcement(&expected.policy_enforcement)?;
     if !options.is_empty() {
         // First those to come, so that none slips through.
         api.options.set(&options);
-        let views = views(&api, "PATCH /config", Labels::default()).await?;
-        change_all(&api, views.iter().map(|view| view.id), &options).await?;
+        let views = views(api, "PATCH /config", Labels::default()).await?;
+        change_all(api, views.iter().map(|view| view.id), &options).await?;
     }
-    ok(&spec(&api))
+    if let Some(enforcement) = enforcement.filter(|it| *it != api.options.enforcement()) {
+        enforce(api, enforcement).await?;
+    }
+    ok(&spec(api))
 }
 
 fn spec(api: &Api) -> ConfigurationSpec {
     ConfigurationSpec {
         options: option_texts(&api.options.now(), &BTreeMap::new()),
-        policy_enforcement: api.facts.policy_enforcement.clone(),
+        policy_enforcement: api.options.enforcement().name().to_owned(),
     }
+}
+
+/// When endpoints are to be held to policy, if that is said.
+fn expected_enforcement(name: &str) -> Result<Option<Enforcement>, ApiError> {
+    match Enforcement::named(name) {
+        None if name.is_empty() => Ok(None),
+        None => Err(ApiError::bad_request(format!(
+            "policy-enforcement: {name:?} is none; use {}",
+            Enforcement::ALL.map(Enforcement::name).join(", ")
+        ))),
+        some => Ok(some),
+    }
+}
+
+/// Holds all endpoints to policy at other times; comes back once that is in force.
+async fn enforce(api: &Api, enforcement: Enforcement) -> Result<(), ApiError> {
+    let change = move |reply| PolicyMsg::Enforcement { enforcement, reply };
+    api.gateway.ask("PATCH /config", |node| &node.policy, change).await?;
+    // It comes true from here on, whether or not it is waited for.
+    api.options.set_enforcement(enforcement);
+    let in_force = api.gateway.ask("PATCH /config", |node| &node.policy, PolicyMsg::Idle).await;
+    in_force.map_err(|error| {
+        ApiError::failed(format!(
+            "policy-enforcement is {}, but not every endpoint has that yet: {error}",
+            enforcement.name()
+        ))
+    })
 }
 
 async fn change_all(

@@ -17,7 +17,12 @@ use crate::{
 
 /// Every frontend, by number.
 pub(crate) async fn list(State(api): State<Api>) -> Answer {
-    ok(&views(&api, "GET /service").await?.iter().map(Service::from).collect::<Vec<_>>())
+    ok(&all(&api).await?)
+}
+
+/// Every frontend, by number.
+pub(super) async fn all(api: &Api) -> Result<Vec<Service>, GatewayError> {
+    Ok(views(api, "GET /service").await?.iter().map(Service::from).collect())
 }
 
 /// One frontend.

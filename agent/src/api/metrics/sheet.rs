@@ -16,7 +16,7 @@ use prometheus_client::{
 const END: &str = "# EOF";
 
 /// The labels of one row: names and values.
-type Row = Vec<(&'static str, String)>;
+pub(super) type Row = Vec<(&'static str, String)>;
 
 /// Metrics as they are at one moment, in the order in which they were written.
 #[derive(Debug, Default)]

@@ -4,8 +4,11 @@ mod fakes;
 
 use std::{
     collections::BTreeMap,
+    future::poll_fn,
+    pin::pin,
     rc::Rc,
     sync::{Arc, mpsc},
+    task::Poll,
     thread,
     time::Duration,
 };
@@ -33,6 +36,7 @@ use volvox_actors::{
     model::{ClusterId, Direction, EndpointId, IdentityId, PolicyEntry, PolicyKey, precedence},
     node::routes::RoutingMode,
     node_supervisor::NodeSupervisor,
+    policy::rules::Enforcement,
 };
 
 use fakes::{
@@ -48,6 +52,7 @@ use crate::{
     datapath::Writes,
     gateway::{Errands, Gateway, gateway},
     ports::DiskTrouble,
+    spans::Spans,
 };
 
 /// The actor that handles one kind of message with a closure.
@@ -154,6 +159,16 @@ impl Fixture {
         })
     }
 
+    /// Begins a request and goes away before there is an answer.
+    pub(crate) fn call_and_leave(&self, method: Method, uri: &str, body: impl Into<Body>) {
+        let request = Request::builder().method(method).uri(uri).body(body.into()).unwrap();
+        self.runtime.block_on(async {
+            let mut call = pin!(self.router.clone().oneshot(request));
+            let begun = poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await;
+            assert!(begun.is_pending(), "it was answered at once: {begun:?}");
+        });
+    }
+
     /// Only how it is answered.
     pub(crate) fn status(&self, uri: &str, headers: &[(&str, &str)]) -> u16 {
         let mut request = Request::builder().uri(uri);
@@ -195,7 +210,7 @@ fn api(gateway: Gateway, limits: &str, beat: Arc<Beat>) -> Api {
         gateway,
         facts: Arc::new(facts()),
         limiter: Arc::new(Limiter::new(&limits.parse().unwrap())),
-        options: Arc::new(RuntimeOptions::new(facts().options)),
+        options: Arc::new(RuntimeOptions::new(facts().options, Enforcement::Default)),
         writes: Writes::default(),
         flight: Recording::off(std::path::Path::new("/nonexistent")).view(),
         beat,
@@ -203,6 +218,7 @@ fn api(gateway: Gateway, limits: &str, beat: Arc<Beat>) -> Api {
         opening: open(),
         ears: Default::default(),
         kube_proxy: Default::default(),
+        spans: Spans::of(Time::default()),
     }
 }
 
@@ -223,7 +239,6 @@ pub(crate) fn facts() -> Facts {
         ipv6_range: None,
         routing: RoutingMode::Tunnel { port: 8472 },
         ipam_mode: "kubernetes".into(),
-        policy_enforcement: "default".into(),
         host_firewall: false,
         features: Features { kube_proxy_replacement: true, ..Features::default() },
         options: BTreeMap::from([("DropNotification".to_owned(), 1)]),

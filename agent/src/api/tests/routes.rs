@@ -111,11 +111,53 @@ fn options_of_all_endpoints_are_changed() {
     for (body, says) in [
         (r#"{"options":{"Debug":"Enabled"}}"#, "Debug cannot be changed"),
         (r#"{"options":{"Nonsense":"Enabled"}}"#, "unknown option \"Nonsense\""),
-        (r#"{"policy-enforcement":"always"}"#, "--enable-policy=always"),
+        (r#"{"policy-enforcement":"perhaps"}"#, "use default, always, never"),
     ] {
         let refused = change(body);
         assert_eq!(refused.status, 400, "{body}");
         assert!(refused.body.as_str().unwrap().contains(says), "{refused:?}");
+    }
+}
+
+#[test]
+fn when_endpoints_are_held_to_policy_is_changed() {
+    let api = Fixture::new();
+    let now = || api.get("/v1/config").body["spec"]["policy-enforcement"].clone();
+    assert_eq!(now(), "default");
+    for name in ["always", "never", "never", "default"] {
+        let body = json!({ "policy-enforcement": name }).to_string();
+        let changed = api.call(Method::PATCH, "/v1/config", body);
+        assert_eq!(
+            (changed.status.as_u16(), &changed.body["policy-enforcement"]),
+            (200, &json!(name))
+        );
+        assert_eq!(now(), name);
+    }
+    // What is wrong changes nothing of the rest, and nothing at all changes nothing.
+    let both = r#"{"options":{"TraceNotification":"Enabled"},"policy-enforcement":"perhaps"}"#;
+    assert_eq!(api.call(Method::PATCH, "/v1/config", both).status, 400);
+    let config = api.call(Method::PATCH, "/v1/config", "{}").body;
+    assert_eq!(config["options"]["TraceNotification"], "Disabled");
+    let dead = Fixture::over_dead_actors(router);
+    let always = r#"{"policy-enforcement":"always"}"#;
+    assert_eq!(dead.call(Method::PATCH, "/v1/config", always).status, 503);
+}
+
+#[test]
+fn a_change_of_all_endpoints_is_made_whole_though_its_client_goes_away() {
+    let api = Fixture::new();
+    for id in [7, 8] {
+        api.call(Method::PUT, &format!("/v1/endpoint/{id}"), body(id));
+    }
+    let change = r#"{"options":{"TraceNotification":"Enabled"}}"#;
+    api.call_and_leave(Method::PATCH, "/v1/config", change);
+    // Comes behind it, and changes nothing.
+    let next = api.call(Method::PATCH, "/v1/config", "{}");
+    assert_eq!(next.status, 200, "{next:?}");
+    assert_eq!(next.body["options"]["TraceNotification"], "Enabled");
+    for id in [7, 8] {
+        let endpoint = api.get(&format!("/v1/endpoint/{id}")).body;
+        assert_eq!(endpoint["status"]["realized"]["options"]["TraceNotification"], "Enabled");
     }
 }
 

@@ -4,6 +4,7 @@ use axum::http::Method;
 use serde_json::{Value, json};
 
 use super::node_supervisor::Fixture;
+use crate::api::router;
 
 /// Members that an answer has of `shape` but not of the right kind, or has not at all.
 ///
@@ -266,14 +267,6 @@ fn identities_addresses_and_nodes() {
             "/v1/policy/subject-selectors",
             json!([{"identities": [0], "selector": "text", "users": 0}]),
         ),
-        (
-            "/v1/debuginfo",
-            json!({
-                "cilium-status": {"cilium": {"state": "text"}}, "cilium-version": "text",
-                "endpoint-list": [{"id": 0}], "environment-variables": ["text"],
-                "kernel-version": "text", "policy": {"policy": "text", "revision": 0},
-            }),
-        ),
     ] {
         assert_shape(&api, path, &shape);
     }
@@ -282,6 +275,63 @@ fn identities_addresses_and_nodes() {
     assert_eq!(api.get("/v1/identity?labels=k8s:app%3Ddb").status, 404);
     assert_eq!(api.get("/v1/ip?cidr=192.0.2.0/24").status, 404);
     assert_eq!(api.get("/v1/ip?cidr=nope").status, 400);
+}
+
+#[test]
+fn what_a_bug_report_needs() {
+    let api = with_endpoint();
+    let identity = json!({"id": 0, "labels": ["text"]});
+    assert_shape(
+        &api,
+        "/v1/debuginfo",
+        &json!({
+            "cilium-memory-map": "text",
+            "cilium-status": {"cilium": {"state": "text"}, "ipam": {"status": "text"}},
+            "cilium-version": "text", "encryption": {},
+            "endpoint-list": [{"id": 0, "status": {"state": "text"}}],
+            "environment-variables": ["text"], "kernel-version": "text",
+            "policy": {"policy": "text", "revision": 0},
+            "service-list": [{"spec": {"id": 0, "frontend-address": {"ip": "text"}}, "status": {}}],
+            "subsystem": {},
+        }),
+    );
+    let info = api.get("/v1/debuginfo").body;
+    assert_eq!(info["endpoint-list"], api.get("/v1/endpoint").body);
+    assert_eq!(info["service-list"], api.get("/v1/service").body);
+    for (name, shape) in [
+        ("actors", json!([{"id": 0, "name": "text"}])),
+        ("build-queue", json!({"permits": 0, "building": [0], "waiting": []})),
+        ("identities", json!([identity])),
+        ("ipcache", json!([{"cidr": "text", "identity": 0}])),
+        ("restore", json!({"phases": [], "endpoints": {}, "finished": true})),
+        ("services", json!({"frontends": 0, "backends": 0, "room": 0})),
+        ("waits", json!({"waits": [], "cycle": []})),
+    ] {
+        let text = info["subsystem"][name].as_str().unwrap_or_else(|| panic!("{name}: {info:#}"));
+        let part = serde_json::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let mut found = Vec::new();
+        differences(&shape, &part, "", &mut found);
+        assert!(found.is_empty(), "{name}: {found:#?}\n{part:#}");
+    }
+    let (mappings, program) = (&info["cilium-memory-map"], std::env::current_exe().unwrap());
+    assert!(mappings.as_str().unwrap().contains(program.to_str().unwrap()), "{mappings}");
+    assert_eq!(info["subsystem"]["missing"], Value::Null);
+}
+
+#[test]
+fn a_bug_report_on_actors_that_have_ended() {
+    let answer = Fixture::over_dead_actors(router).get("/v1/debuginfo");
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let info = answer.body;
+    assert_eq!((&info["endpoint-list"], &info["service-list"]), (&json!([]), &json!([])));
+    assert_eq!(info["environment-variables"], json!(["ClusterName:\"default\""]));
+    let missing = info["subsystem"]["missing"].as_str().unwrap();
+    for name in ["endpoint-list", "service-list", "policy"] {
+        let says = format!("{name} cannot be had: the agent is shutting down");
+        assert!(missing.contains(&says), "{missing}");
+    }
+    let waits = info["subsystem"]["waits"].as_str().unwrap();
+    assert!(waits.starts_with("cannot be had: the agent is shutting down"), "{waits}");
 }
 
 #[test]

@@ -215,8 +215,8 @@ async fn answers_through_the_port() {
     let (tell, outcome) = oneshot::channel();
     let reply = Reply::to(|answer| tell.send(answer).unwrap());
     port.submit(commit_plan(&record(1)), reply);
+    port.finish().await;
     assert_eq!(outcome.await.unwrap().unwrap(), Ok(()));
-    assert_eq!(port.unfinished(), 0);
     assert_eq!(scan(&scratch.files()).records.len(), 1);
 }
 

@@ -155,6 +155,11 @@ impl Embedded {
         Ok(Self { workers, watches, expiry })
     }
 
+    /// Waits until all is written that was to be. What is asked later is not begun.
+    pub async fn finish(&self) {
+        self.workers.finish().await;
+    }
+
     fn ask<T: 'static>(
         &self,
         job: Job,

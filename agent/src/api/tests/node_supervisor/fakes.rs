@@ -139,6 +139,7 @@ pub(super) fn fake_policy(msg: PolicyMsg) {
         }]),
         PolicyMsg::Remarks { reply, .. } => reply.send(vec!["web.yaml is refused".to_owned()]),
         PolicyMsg::Refused(reply) => reply.send(Vec::new()),
+        PolicyMsg::Enforcement { reply, .. } | PolicyMsg::Idle(reply) => reply.send(()),
         PolicyMsg::Origins(reply) => reply.send(BTreeMap::from([(7, vec![origin])])),
         PolicyMsg::Show { endpoints, reply } => reply.send(PolicyView {
             revision: 3,
