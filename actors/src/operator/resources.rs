@@ -1,6 +1,6 @@
 //! Which objects an operator asks the API server for.
 
-use super::{marks::MarkSettings, news::FollowedKind};
+use super::news::FollowedKind;
 use crate::ports::{Reader, Resource};
 
 const DEFAULTS: Resource = Resource {
@@ -15,7 +15,7 @@ const DEFAULTS: Resource = Resource {
 };
 
 /// Pods that did not end: one that ended holds nothing any more.
-const LIVING: &str = "status.phase!=Failed,status.phase!=Succeeded";
+pub(super) const LIVING: &str = "status.phase!=Failed,status.phase!=Succeeded";
 
 /// What is always followed.
 pub(super) const ALWAYS: [FollowedKind; 5] = [
@@ -25,15 +25,6 @@ pub(super) const ALWAYS: [FollowedKind; 5] = [
     FollowedKind::Endpoints,
     FollowedKind::Identities,
 ];
-
-/// Those pods of agents.
-pub(super) fn agent_pods(marks: &MarkSettings) -> Resource {
-    Resource {
-        fields: Some(format!("metadata.namespace={},{LIVING}", marks.namespace)),
-        labels: Some(marks.labels.to_string()),
-        ..pods()
-    }
-}
 
 impl FollowedKind {
     pub(super) fn resource(self) -> Resource {

@@ -12,7 +12,7 @@ use super::{
     marks::{MarkSettings, MarksMsg, MarksPeers, MarksView, NodeMarker},
     news::FollowedKind,
     prefixes::{ClusterPools, PrefixAllocator, PrefixesMsg, PrefixesPeers, PrefixesView},
-    resources::{ALWAYS, agent_pods},
+    resources::ALWAYS,
 };
 use crate::{
     cluster::{
@@ -189,7 +189,7 @@ impl Leader {
         seed: u64,
     ) -> Ref<ClusterMsg> {
         let all = ALWAYS.into_iter().map(|of| (of, of.resource()));
-        let agents = workers.marks.iter().map(|_| (FollowedKind::AgentPods, agent_pods(marks)));
+        let agents = workers.marks.iter().map(|_| (FollowedKind::AgentPods, marks.agent_pods()));
         let followed: Vec<_> = all.chain(agents).collect();
         let workers = workers.clone();
         let subscribers = move || {

@@ -22,7 +22,7 @@ use crate::{
         ending::OnlyLife,
         leadership::LeadershipMsg,
         news::{FollowedKind, ObjectNews},
-        resources::{agent_pods, nodes},
+        resources::nodes,
     },
     ports::{Cluster, ClusterError, Object, ObjectKey, ObjectWrite},
 };
@@ -163,7 +163,7 @@ impl NodeMarker {
         let then = move |answer| MarksAnswer::Looked(name, mark, answer);
         let reply = cx.expect("cluster", PATIENCE, why, then);
         self.writing += 1;
-        self.peers.cluster.get(&agent_pods(&self.settings), &pod, reply);
+        self.peers.cluster.get(&self.settings.agent_pods(), &pod, reply);
     }
 
     fn looked(

@@ -12,8 +12,11 @@ use crate::{
     cluster::publish::{is_up_since, network_condition, says_up},
     host::{Pauses, Time},
     mutants::{Mutant, mutated},
-    operator::news::{FollowedKind, KindStanding},
-    ports::{Object, ObjectKey, Verb},
+    operator::{
+        news::{FollowedKind, KindStanding},
+        resources::{LIVING, pods},
+    },
+    ports::{Object, ObjectKey, Resource, Verb},
 };
 
 /// How soon after a mark the same one is made again that somebody undid.
@@ -43,6 +46,15 @@ impl MarkSettings {
     /// Whether there is anything to do.
     pub(in crate::operator) fn marks(&self) -> bool {
         self.removes_taint || self.sets_taint || self.says_up
+    }
+
+    /// Pods of agents, as the server is asked for them.
+    pub(in crate::operator) fn agent_pods(&self) -> Resource {
+        Resource {
+            fields: Some(format!("metadata.namespace={},{LIVING}", self.namespace)),
+            labels: Some(self.labels.to_string()),
+            ..pods()
+        }
     }
 
     /// The agent that this pod is, if it is one and is scheduled.
