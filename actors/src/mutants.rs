@@ -146,4 +146,8 @@ pub enum Mutant {
     OwnersUnasked,
     /// An operator whose Lease expired goes on.
     ExpiredLeads,
+    /// A Node is marked whatever became of it since it was seen.
+    MarksUnversioned,
+    /// Nobody asks for the pod by which a Node is marked.
+    MarksUnasked,
 }

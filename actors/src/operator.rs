@@ -1,5 +1,5 @@
-//! The operator of a cluster: it leads by a Lease, gives prefixes to nodes, and removes what nodes and
-//! pods left behind.
+//! The operator of a cluster: it leads by a Lease, gives prefixes to nodes, marks Nodes by their agents, and
+//! removes what nodes and pods left behind.
 //!
 //! It is one process among several, and any of them may die or stall at any moment. Three rules keep
 //! them from doing harm:
@@ -18,6 +18,7 @@ mod collector;
 mod ending;
 mod follower;
 mod leadership;
+mod marks;
 mod news;
 mod prefixes;
 mod resources;
@@ -28,5 +29,6 @@ mod tests;
 pub use collector::{CollectorSettings, CollectorView};
 pub use ending::OperatorEnd;
 pub use leadership::{LeadershipSettings, LeadershipView};
+pub use marks::{MarkSettings, MarksView, PodLabels, PodLabelsError};
 pub use prefixes::{ClusterPools, PoolError, PoolRange, PrefixesView};
-pub use supervisor::{OperatorSettings, OperatorSupervisor};
+pub use supervisor::{OperatorQuestions, OperatorSettings, OperatorSupervisor};

@@ -23,4 +23,5 @@ mod tests;
 pub use actor::{Publisher, PublisherPeers, PublisherView};
 pub use messages::{PublisherMsg, Unpublished};
 pub use node::new_cilium_node;
+pub(crate) use node::{is_up_since, network_condition, says_up};
 pub use settings::{InNode, PublishSettings};

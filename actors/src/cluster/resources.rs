@@ -17,6 +17,7 @@ fn plain(
         api_version,
         kind,
         fields: None,
+        labels: None,
         definition: None,
         reader: Reader::Agent,
     }

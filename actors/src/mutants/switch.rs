@@ -84,6 +84,8 @@ impl Mutant {
         Self::LeftoversUnversioned,
         Self::OwnersUnasked,
         Self::ExpiredLeads,
+        Self::MarksUnversioned,
+        Self::MarksUnasked,
     ];
 
     /// Whether it is a bug of an operator, not of a node's agent.
@@ -157,6 +159,8 @@ impl Mutant {
             Self::LeftoversUnversioned => "leftovers-unversioned",
             Self::OwnersUnasked => "owners-unasked",
             Self::ExpiredLeads => "expired-leads",
+            Self::MarksUnversioned => "marks-unversioned",
+            Self::MarksUnasked => "marks-unasked",
         }
     }
 }

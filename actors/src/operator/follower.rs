@@ -6,12 +6,11 @@ use std::rc::Rc;
 use super::{
     ending::{OnlyLife, OperatorEnd},
     news::{FollowedKind, KindStanding, ObjectNews},
-    resources::ALL,
 };
 use crate::{
     cluster::api_server::{ClusterMsg, SourceMsg, SourceState, spawn_source},
     host::{Behaviour, Cx, NoAnswer, Outlet, Ref},
-    ports::Cluster,
+    ports::{Cluster, Resource},
 };
 
 /// Who hears of what.
@@ -27,6 +26,7 @@ pub(super) struct Follower {
     pub(super) seed: u64,
     pub(super) subscribers: Vec<FeedSubscriber>,
     pub(super) life: OnlyLife,
+    followed: Vec<(FollowedKind, Resource)>,
     standings: Vec<KindStanding>,
     sources: Vec<Ref<SourceMsg>>,
 }
@@ -35,6 +35,7 @@ impl Follower {
     pub(super) fn new(
         cluster: Rc<dyn Cluster>,
         seed: u64,
+        followed: Vec<(FollowedKind, Resource)>,
         subscribers: Vec<FeedSubscriber>,
         life: OnlyLife,
     ) -> Self {
@@ -43,7 +44,8 @@ impl Follower {
             seed,
             subscribers,
             life,
-            standings: vec![KindStanding::default(); ALL.len()],
+            standings: vec![KindStanding::default(); followed.len()],
+            followed,
             sources: Vec::new(),
         }
     }
@@ -58,8 +60,8 @@ impl Follower {
 
     /// Objects of that definition are served now: their source lists at once.
     fn defined(&self, name: &str) {
-        let of_name = |of: &FollowedKind| of.resource().definition == Some(name);
-        for (_, source) in ALL.iter().zip(&self.sources).filter(|(of, _)| of_name(of)) {
+        let all = self.followed.iter().zip(&self.sources);
+        for (_, source) in all.filter(|((_, resource), _)| resource.definition == Some(name)) {
             if source.tell(SourceMsg::Defined).is_err() {
                 tracing::warn!(definition = name, "its source looks later");
             }
@@ -72,11 +74,12 @@ impl Follower {
             SourceState::Undefined => KindStanding::Undefined,
             SourceState::Listing | SourceState::Broken { .. } => KindStanding::Unknown,
         };
-        let (Some(of), Some(known)) = (ALL.get(source), self.standings.get_mut(source)) else {
+        let followed = self.followed.get(source).map(|(of, _)| *of);
+        let (Some(of), Some(known)) = (followed, self.standings.get_mut(source)) else {
             return;
         };
         if std::mem::replace(known, standing) != standing {
-            self.say(*of, &ObjectNews::Standing(*of, standing));
+            self.say(of, &ObjectNews::Standing(of, standing));
         }
     }
 }
@@ -90,9 +93,9 @@ impl Behaviour for Follower {
         if !self.life.begin() {
             return;
         }
-        for (number, of) in ALL.into_iter().enumerate() {
+        for (number, (_, resource)) in self.followed.iter().enumerate() {
             let (cluster, me) = (Rc::clone(&self.cluster), cx.me().clone());
-            let forms = vec![of.resource()];
+            let forms = vec![resource.clone()];
             self.sources.push(spawn_source(cx.host(), cluster, me, number, forms, self.seed));
         }
     }
@@ -100,7 +103,7 @@ impl Behaviour for Follower {
     fn handle(&mut self, msg: ClusterMsg, _: &mut Cx<'_, Self>) {
         match msg {
             ClusterMsg::Changed { source, objects } => {
-                if let Some(of) = ALL.get(source) {
+                if let Some((of, _)) = self.followed.get(source) {
                     self.say(*of, &ObjectNews::Changed(*of, objects));
                 }
             }

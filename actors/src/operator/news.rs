@@ -17,6 +17,8 @@ pub(super) enum FollowedKind {
     CiliumNodes,
     /// Nodes.
     Nodes,
+    /// Pods of agents, which are followed apart from others: of them more is read.
+    AgentPods,
 }
 
 /// Whether all objects of a kind are known.

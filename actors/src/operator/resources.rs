@@ -9,12 +9,16 @@ const DEFAULTS: Resource = Resource {
     api_version: "cilium.io/v2",
     kind: "",
     fields: None,
+    labels: None,
     definition: None,
     reader: Reader::Operator,
 };
 
-/// All that is followed.
-pub(super) const ALL: [FollowedKind; 5] = [
+/// Pods that did not end: one that ended holds nothing any more.
+pub(super) const LIVING: &str = "status.phase!=Failed,status.phase!=Succeeded";
+
+/// What is always followed.
+pub(super) const ALWAYS: [FollowedKind; 5] = [
     FollowedKind::Nodes,
     FollowedKind::CiliumNodes,
     FollowedKind::Pods,
@@ -25,11 +29,7 @@ pub(super) const ALL: [FollowedKind; 5] = [
 impl FollowedKind {
     pub(super) fn resource(self) -> Resource {
         match self {
-            Self::Pods => Resource {
-                // One that ended holds nothing any more.
-                fields: Some("status.phase!=Failed,status.phase!=Succeeded".to_owned()),
-                ..pods()
-            },
+            Self::Pods | Self::AgentPods => Resource { fields: Some(LIVING.to_owned()), ..pods() },
             Self::Nodes => nodes(),
             Self::Endpoints => Resource {
                 name: "ciliumendpoints",

@@ -9,8 +9,10 @@ use super::{
     ending::{Ending, OnlyLife, OperatorEnd},
     follower::{FeedSubscriber, Follower},
     leadership::{Leadership, LeadershipMsg, LeadershipPeers, LeadershipSettings, LeadershipView},
+    marks::{MarkSettings, MarksMsg, MarksPeers, MarksView, NodeMarker},
     news::FollowedKind,
     prefixes::{ClusterPools, PrefixAllocator, PrefixesMsg, PrefixesPeers, PrefixesView},
+    resources::ALWAYS,
 };
 use crate::{
     cluster::{
@@ -33,6 +35,8 @@ pub struct OperatorSettings {
     pub pools: ClusterPools,
     /// What is removed.
     pub collector: CollectorSettings,
+    /// How Nodes are marked by their agents.
+    pub marks: MarkSettings,
     /// CustomResourceDefinitions that the leader registers.
     pub definitions: Vec<Value>,
 }
@@ -49,6 +53,18 @@ pub struct OperatorSupervisor {
 struct Workers {
     prefixes: Ref<PrefixesMsg>,
     collector: Ref<CollectorMsg>,
+    /// None if there is nothing to mark.
+    marks: Option<Ref<MarksMsg>>,
+}
+
+/// What who asks wants to see of those who work.
+pub struct OperatorQuestions {
+    /// Of prefixes.
+    pub prefixes: Reply<PrefixesView>,
+    /// Of what is left over.
+    pub collector: Reply<CollectorView>,
+    /// Of marks of Nodes.
+    pub marks: Reply<MarksView>,
 }
 
 impl OperatorSupervisor {
@@ -83,12 +99,15 @@ impl OperatorSupervisor {
         Self { leadership, workers }
     }
 
-    /// Shows what is known of prefixes and of what is left over; nothing of who does not lead.
-    pub fn show(&self, prefixes: Reply<PrefixesView>, collector: Reply<CollectorView>) {
+    /// Shows what those know who work; nothing of who does not lead.
+    pub fn show(&self, questions: OperatorQuestions) {
         if let Some(workers) = self.workers.try_get() {
             // Who is gone lets go of the question, and who asked hears that.
-            let _ = workers.prefixes.tell(PrefixesMsg::Show(prefixes));
-            let _ = workers.collector.tell(CollectorMsg::Show(collector));
+            let _ = workers.prefixes.tell(PrefixesMsg::Show(questions.prefixes));
+            let _ = workers.collector.tell(CollectorMsg::Show(questions.collector));
+            if let Some(marks) = workers.marks {
+                let _ = marks.tell(MarksMsg::Show(questions.marks));
+            }
         }
     }
 
@@ -120,9 +139,12 @@ impl Leader {
     ) -> Workers {
         let prefixes = self.prefixes(host, settings.pools.clone(), recorded);
         let collector = self.collector(host, settings.collector);
-        let follower = self.follow(host, &prefixes, &collector, seed);
+        let marks = &settings.marks;
+        let marker = marks.marks().then(|| self.marker(host, marks.clone(), seed));
+        let workers = Workers { prefixes, collector, marks: marker };
+        let follower = self.follow(host, &workers, &settings.marks, seed);
         self.define(host, &follower, settings.definitions.clone(), seed);
-        Workers { prefixes, collector }
+        workers
     }
 
     fn prefixes(
@@ -149,28 +171,52 @@ impl Leader {
         host.spawn("collector", CAPACITY, move || Collector::new(peers.clone(), settings))
     }
 
+    fn marker(&self, host: &Host, settings: MarkSettings, seed: u64) -> Ref<MarksMsg> {
+        let peers = MarksPeers {
+            cluster: Rc::clone(&self.cluster),
+            leadership: self.leadership.clone(),
+            life: OnlyLife::new("marks", &self.ending),
+            seed,
+        };
+        host.spawn("marks", CAPACITY, move || NodeMarker::new(peers.clone(), settings.clone()))
+    }
+
     fn follow(
         &self,
         host: &Host,
-        prefixes: &Ref<PrefixesMsg>,
-        collector: &Ref<CollectorMsg>,
+        workers: &Workers,
+        marks: &MarkSettings,
         seed: u64,
     ) -> Ref<ClusterMsg> {
-        let (prefixes, collector) = (prefixes.clone(), collector.clone());
+        let all = ALWAYS.into_iter().map(|of| (of, of.resource()));
+        let agents = workers.marks.iter().map(|_| (FollowedKind::AgentPods, marks.agent_pods()));
+        let followed: Vec<_> = all.chain(agents).collect();
+        let workers = workers.clone();
         let subscribers = move || {
-            let (of_prefixes, of_collector) =
-                (prefixes.outlet(PrefixesMsg::News), collector.outlet(CollectorMsg::News));
-            vec![
+            let mut all = vec![
                 FeedSubscriber {
                     name: "prefixes",
-                    to: of_prefixes,
+                    to: workers.prefixes.outlet(PrefixesMsg::News),
                     of: &[FollowedKind::CiliumNodes],
                 },
-                FeedSubscriber { name: "collector", to: of_collector, of: &super::resources::ALL },
-            ]
+                FeedSubscriber {
+                    name: "collector",
+                    to: workers.collector.outlet(CollectorMsg::News),
+                    of: &ALWAYS,
+                },
+            ];
+            all.extend(workers.marks.iter().map(|marks| FeedSubscriber {
+                name: "marks",
+                to: marks.outlet(MarksMsg::News),
+                of: &[FollowedKind::Nodes, FollowedKind::AgentPods],
+            }));
+            all
         };
         let (cluster, life) = (Rc::clone(&self.cluster), OnlyLife::new("follower", &self.ending));
-        let make = move || Follower::new(Rc::clone(&cluster), seed, subscribers(), life.clone());
+        let make = move || {
+            let (cluster, followed) = (Rc::clone(&cluster), followed.clone());
+            Follower::new(cluster, seed, followed, subscribers(), life.clone())
+        };
         host.spawn("follower", CAPACITY, make)
     }
 

@@ -1,6 +1,8 @@
 //! Operators against an API server in memory: what they do when nothing goes wrong, and what ends them. The
 //! simulator has what else can happen.
 
+mod marks;
+
 use std::{cell::RefCell, rc::Rc, time::Duration};
 
 use serde_json::{Value, json};
@@ -27,9 +29,17 @@ fn cluster() -> MemoryCluster {
 }
 
 fn operator(cluster: &MemoryCluster, identity: &str) -> TestOperator {
+    operator_with(cluster, identity, |_| ())
+}
+
+fn operator_with(
+    cluster: &MemoryCluster,
+    identity: &str,
+    change: impl FnOnce(&mut OperatorSettings),
+) -> TestOperator {
     let range = |range, length| PoolRange::new(range, length).unwrap();
     let pools = ClusterPools::new(vec![range("10.0.0.0/22", 24), range("fd00::/104", 112)]);
-    let settings = OperatorSettings {
+    let mut settings = OperatorSettings {
         leadership: LeadershipSettings {
             namespace: "kube-system".to_owned(),
             name: "cilium-operator-resource-lock".to_owned(),
@@ -43,8 +53,17 @@ fn operator(cluster: &MemoryCluster, identity: &str) -> TestOperator {
             unused: 30 * MINUTE,
             nodes: 5 * MINUTE,
         },
+        marks: MarkSettings {
+            namespace: "kube-system".to_owned(),
+            labels: "k8s-app in (cilium,volvox)".parse().unwrap(),
+            taint: marks::TAINT.to_owned(),
+            removes_taint: true,
+            sets_taint: true,
+            says_up: true,
+        },
         definitions: Vec::new(),
     };
+    change(&mut settings);
     let universe = Universe::default();
     let ended = Rc::new(RefCell::new(None));
     let heard = Rc::clone(&ended);
@@ -183,7 +202,11 @@ fn an_actor_that_crashed_ends_the_operator() {
     let cluster = cluster();
     let one = operator(&cluster, "a");
     one.pass(Duration::from_secs(1));
-    one.supervisor.show(crate::testing::crash(), Reply::to(drop));
+    one.supervisor.show(OperatorQuestions {
+        prefixes: crate::testing::crash(),
+        collector: Reply::to(drop),
+        marks: Reply::to(drop),
+    });
     one.universe.settle();
     assert!(one.ended().unwrap().contains("prefixes crashed"), "{:?}", one.ended());
 }

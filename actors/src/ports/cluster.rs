@@ -22,6 +22,8 @@ pub struct Resource {
     pub kind: &'static str,
     /// Which of them, if not all: a field selector.
     pub fields: Option<String>,
+    /// The same by their labels, which are read then.
+    pub labels: Option<String>,
     /// Name of the CustomResourceDefinition without which there are none.
     pub definition: Option<&'static str>,
     /// Who reads its objects.

@@ -17,6 +17,8 @@ pub struct Definition {
     /// Which state of the definition this is: who changes it says so, and does not undo what
     /// somebody else did meanwhile.
     pub resource_version: String,
+    /// Who changed it, as far as the server keeps that: names of programs, each once.
+    pub managers: Vec<String>,
 }
 
 impl Definition {
@@ -26,7 +28,16 @@ impl Definition {
         let label = metadata["labels"][SCHEMA_VERSION_LABEL].as_str();
         let schema = &object["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
         let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+        let managed = metadata["managedFields"].as_array().into_iter().flatten();
+        // Of the status is nobody's opinion asked.
+        let managed =
+            managed.filter(|it| it["subresource"].as_str().unwrap_or_default().is_empty());
+        let mut managers: Vec<String> =
+            managed.filter_map(|it| it["manager"].as_str().map(str::to_owned)).collect();
+        managers.sort();
+        managers.dedup();
         Self {
+            managers,
             schema_version: label.map(str::to_owned),
             has_schema: schema.is_object(),
             established: conditions.any(|it| it["type"] == "Established" && it["status"] == "True"),
@@ -47,6 +58,13 @@ mod tests {
             "metadata": {
                 "name": "cars.example.org", "resourceVersion": "7",
                 "labels": { SCHEMA_VERSION_LABEL: "1.32.6", "other": "x" },
+                "managedFields": [
+                    { "manager": "volvox", "operation": "Update" },
+                    { "manager": "helm", "operation": "Apply", "subresource": "" },
+                    { "manager": "helm", "operation": "Update" },
+                    { "manager": "kube-apiserver", "subresource": "status" },
+                    { "manager": 7 },
+                ],
             },
             "spec": { "versions": [
                 { "name": "v2", "schema": { "openAPIV3Schema": { "type": "object" } } },
@@ -62,6 +80,7 @@ mod tests {
             has_schema: true,
             established: true,
             resource_version: "7".to_owned(),
+            managers: vec!["helm".to_owned(), "volvox".to_owned()],
         };
         assert_eq!(Definition::of(&object), expected);
     }
@@ -89,7 +108,8 @@ mod tests {
             json!("text"),
             json!([{}]),
             json!({ "metadata": [], "spec": 1, "status": "x" }),
-            json!({ "metadata": { "labels": [1], "resourceVersion": 3 } }),
+            json!({ "metadata": { "labels": [1], "resourceVersion": 3, "managedFields": [1] } }),
+            json!({ "metadata": { "managedFields": { "manager": "x" } } }),
             json!({ "metadata": { "labels": { SCHEMA_VERSION_LABEL: {} } } }),
             json!({ "spec": { "versions": {} }, "status": { "conditions": { "type": 1 } } }),
             json!({ "spec": { "versions": [[]] }, "status": { "conditions": [1, null, []] } }),

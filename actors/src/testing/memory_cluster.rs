@@ -115,7 +115,7 @@ enum Delivery {
     /// What the watch of that number has not seen yet.
     Look(u64),
     /// A write arrives.
-    Write(ObjectWrite, Reply<Result<(), ClusterError>>),
+    Write(Box<ObjectWrite>, Reply<Result<(), ClusterError>>),
 }
 
 impl MemoryCluster {
@@ -180,7 +180,7 @@ impl MemoryCluster {
             }
             Delivery::Write(write, reply) => {
                 let mut server = self.0.borrow_mut();
-                let outcome = server.write(write);
+                let outcome = server.write(*write);
                 server.answer(reply, outcome);
             }
         }
@@ -353,7 +353,10 @@ impl Server {
                 is_of_version(&object, patch["metadata"]["resourceVersion"].as_str())?;
                 Some(patches::merge(object, &patch))
             }
-            (Verb::Status(patch), Some(object)) => Some(patches::strategic(object, &patch)),
+            (Verb::Status(patch), Some(object)) => {
+                is_of_version(&object, patch["metadata"]["resourceVersion"].as_str())?;
+                Some(patches::strategic(object, &patch))
+            }
             (Verb::Patch(patch), Some(object)) => {
                 Some(patches::patch(object, &patch).map_err(ClusterError::Invalid)?)
             }

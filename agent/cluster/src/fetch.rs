@@ -333,6 +333,9 @@ fn path(resource: &Resource) -> String {
     if let Some(fields) = &resource.fields {
         let _ = write!(path, "fieldSelector={}&", volvox_rest::escape(fields));
     }
+    if let Some(labels) = &resource.labels {
+        let _ = write!(path, "labelSelector={}&", volvox_rest::escape(labels));
+    }
     path
 }
 

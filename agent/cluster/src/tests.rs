@@ -12,6 +12,7 @@ pub(crate) fn pods() -> Resource {
         api_version: "v1",
         kind: "Pod",
         fields: None,
+        labels: None,
         definition: None,
         reader: Reader::Agent,
     }
@@ -106,6 +107,55 @@ fn of_a_node_only_what_is_written_or_followed_is_read() {
             },
         })
     );
+}
+
+#[test]
+fn an_operator_reads_of_nodes_and_agents_what_it_marks_them_by() {
+    let operators = |labels: Option<&str>| Resource {
+        labels: labels.map(str::to_owned),
+        reader: Reader::Operator,
+        ..pods()
+    };
+    let mut agent = pod();
+    agent["metadata"]["deletionTimestamp"] = "then".into();
+    agent["status"]["conditions"] = json!([
+        { "type": "ContainersReady", "status": "True" },
+        { "type": "Ready", "status": "True", "lastTransitionTime": "then" },
+    ]);
+    let metadata =
+        json!({ "name": "web", "namespace": "shop", "uid": "1-2", "resourceVersion": "7" });
+    let mut chosen = metadata.clone();
+    chosen["labels"] = json!({ "app": "web" });
+    chosen["deletionTimestamp"] = "then".into();
+    assert_eq!(
+        object(&operators(Some("app=web")), agent.clone()).unwrap().value,
+        json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": chosen,
+            "spec": { "nodeName": "node-1" },
+            "status": { "conditions": [{ "type": "Ready", "status": "True" }] },
+        })
+    );
+    assert_eq!(
+        object(&operators(None), agent).unwrap().value,
+        json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": metadata,
+            "status": { "phase": "Running" },
+        })
+    );
+    let taints = json!([{ "key": "k", "effect": "NoExecute", "timeAdded": "then", "value": "v" }]);
+    let node = json!({
+        "metadata": { "name": "node-1", "uid": "1", "resourceVersion": "9", "labels": {} },
+        "spec": { "taints": taints, "podCIDR": "10.1.0.0/24" },
+        "status": { "conditions": [
+            { "type": "Ready", "status": "True" },
+            { "type": "NetworkUnavailable", "status": "True", "reason": "r", "message": "m" },
+        ] },
+    });
+    let nodes = Resource { kind: "Node", ..operators(None) };
+    let value = object(&nodes, node).unwrap().value;
+    assert_eq!(value["spec"], json!({ "taints": taints }), "they are written as they were read");
+    let network = json!({ "type": "NetworkUnavailable", "status": "True", "reason": "r" });
+    assert_eq!(value["status"], json!({ "conditions": [network] }));
 }
 
 #[test]

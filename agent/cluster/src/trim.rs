@@ -28,6 +28,8 @@ const OWN_METADATA: [&str; 6] =
 /// of what an operator looks at,
 const OPERATOR_METADATA: [&str; 6] =
     ["annotations", "name", "namespace", "ownerReferences", "resourceVersion", "uid"];
+/// of pods that are chosen by their labels also this,
+const CHOSEN_METADATA: [&str; 2] = ["deletionTimestamp", "labels"];
 /// and of its annotations: that an identity is to go, that a CiliumNode is to stay, and what the Lease
 /// says of prefixes;
 const OPERATOR_ANNOTATIONS: [&str; 3] =
@@ -183,8 +185,12 @@ fn parts(kind: &str, object: &mut Map<String, Value>) {
 fn for_operator(resource: &Resource, object: &mut Map<String, Value>) -> Value {
     let mut status = object.remove("status").unwrap_or_default();
     let mut spec = object.remove("spec").unwrap_or_default();
+    let is_chosen = resource.labels.is_some();
     if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
-        keep(metadata, &OPERATOR_METADATA);
+        metadata.retain(|name, _| {
+            let is_of = |names: &[&str]| names.contains(&name.as_str());
+            is_of(&OPERATOR_METADATA) || is_chosen && is_of(&CHOSEN_METADATA)
+        });
         match metadata.get_mut("annotations") {
             Some(Value::Object(annotations)) if resource.kind != "Pod" => {
                 annotations.retain(|name, _| OPERATOR_ANNOTATIONS.iter().any(|it| name == it));
@@ -207,8 +213,18 @@ fn for_operator(resource: &Resource, object: &mut Map<String, Value>) -> Value {
             object.insert("spec".to_owned(), ipam);
             object.insert("status".to_owned(), error);
         }
+        "Pod" if is_chosen => {
+            let ready = one_condition(&mut status, "Ready");
+            object.insert("spec".to_owned(), json!({ "nodeName": spec["nodeName"].take() }));
+            object.insert("status".to_owned(), json!({ "conditions": ready }));
+        }
         "Pod" => {
             object.insert("status".to_owned(), json!({ "phase": status["phase"].take() }));
+        }
+        "Node" => {
+            let network = one_condition(&mut status, "NetworkUnavailable");
+            object.insert("spec".to_owned(), json!({ "taints": spec["taints"].take() }));
+            object.insert("status".to_owned(), json!({ "conditions": network }));
         }
         "Lease" => {
             object.insert("spec".to_owned(), spec.take());
@@ -228,6 +244,18 @@ fn has_host_ports(spec: Option<&Value>) -> bool {
     let containers = spec.into_iter().flat_map(|it| POD.iter().flat_map(|name| all(it, name)));
     let mut ports = containers.flat_map(|it| all(it, "ports"));
     ports.any(|port| port.get("hostPort").is_some())
+}
+
+/// The conditions of one type, of which most tell the time.
+fn one_condition(status: &mut Value, named: &str) -> Vec<Value> {
+    let mut conditions = match status["conditions"].take() {
+        Value::Array(conditions) => conditions,
+        _ => Vec::new(),
+    };
+    conditions.retain(|condition| condition["type"] == named);
+    let all = conditions.iter_mut().filter_map(Value::as_object_mut);
+    all.for_each(|condition| keep(condition, &CONDITION));
+    conditions
 }
 
 /// The condition and the taint that an agent writes, and the addresses.

@@ -18,7 +18,7 @@ use tokio::{
 use tracing_subscriber::EnvFilter;
 use volvox_actors::{
     host::{ActixDriver, Host, NoRecorder, Reply},
-    operator::{LeadershipSettings, OperatorSettings, OperatorSupervisor},
+    operator::{LeadershipSettings, OperatorQuestions, OperatorSettings, OperatorSupervisor},
 };
 use volvox_cluster::ClusterPort;
 use volvox_system::{SystemClock, resident};
@@ -67,6 +67,7 @@ async fn begin(settings: Settings) -> anyhow::Result<()> {
         },
         pools: settings.pools()?,
         collector: settings.collector(),
+        marks: settings.marks(),
         definitions: settings.definitions(),
     };
     let (asks, asked) = mpsc::channel(ASKS_MAX);
@@ -106,18 +107,20 @@ async fn release(supervisor: &OperatorSupervisor) {
 /// Answers those who look at the operator.
 async fn show(supervisor: OperatorSupervisor, mut asked: mpsc::Receiver<Ask>) {
     while let Some(ask) = asked.recv().await {
-        let (leadership, collector, prefixes) =
-            (oneshot::channel(), oneshot::channel(), oneshot::channel());
+        let (leadership, collector) = (oneshot::channel(), oneshot::channel());
+        let (prefixes, marks) = (oneshot::channel(), oneshot::channel());
         supervisor.show_leadership(Reply::to(move |view| drop(leadership.0.send(view))));
-        supervisor.show(
-            Reply::to(move |view| drop(prefixes.0.send(view))),
-            Reply::to(move |view| drop(collector.0.send(view))),
-        );
+        supervisor.show(OperatorQuestions {
+            prefixes: Reply::to(move |view| drop(prefixes.0.send(view))),
+            collector: Reply::to(move |view| drop(collector.0.send(view))),
+            marks: Reply::to(move |view| drop(marks.0.send(view))),
+        });
         let gathered = async move {
             let leadership = leadership.1.await.ok()?.ok()?;
             let prefixes = prefixes.1.await.ok().and_then(Result::ok);
             let collector = collector.1.await.ok().and_then(Result::ok);
-            Some(Shown { leadership, prefixes, collector })
+            let marks = marks.1.await.ok().and_then(Result::ok);
+            Some(Shown { leadership, prefixes, collector, marks })
         };
         if let Ok(Some(shown)) = timeout(SHOW_PATIENCE, gathered).await {
             // Whoever asked may not wait any more.

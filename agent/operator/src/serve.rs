@@ -16,7 +16,7 @@ use tokio::{
     sync::{mpsc, oneshot},
     time::timeout,
 };
-use volvox_actors::operator::{CollectorView, LeadershipView, PrefixesView};
+use volvox_actors::operator::{CollectorView, LeadershipView, MarksView, PrefixesView};
 
 /// How long the actors may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -27,6 +27,7 @@ pub(crate) struct Shown {
     pub(crate) leadership: LeadershipView,
     pub(crate) prefixes: Option<PrefixesView>,
     pub(crate) collector: Option<CollectorView>,
+    pub(crate) marks: Option<MarksView>,
 }
 
 /// Somebody who wants to see that.
@@ -119,6 +120,16 @@ fn text(shown: &Shown) -> String {
         say("identities_marked", "Identities that were marked to go", *marked);
         say("collection_failures", "Writes that failed", *failed);
     }
+    if let Some(MarksView { ready, unready, untainted, tainted, said_up, failed, .. }) =
+        &shown.marks
+    {
+        say("nodes_agent_ready", "Nodes on which an agent is ready", *ready as u64);
+        say("nodes_agent_unready", "Nodes of which no agent is ready", *unready as u64);
+        say("taints_removed", "Nodes whose taint was removed", *untainted);
+        say("taints_set", "Nodes whose taint was set", *tainted);
+        say("conditions_written", "Nodes that were said to have a network", *said_up);
+        say("mark_failures", "Marks of Nodes that failed", *failed);
+    }
     let mut text = String::new();
     // Writing to a text never fails.
     let _ = encode(&mut text, &registry);
@@ -137,8 +148,11 @@ mod tests {
         let leadership = LeadershipView { leads: true, ..LeadershipView::default() };
         let prefixes = Some(PrefixesView { nodes: 3, lacking: 1, ..PrefixesView::default() });
         let collector = CollectorView { removed: [1, 2, 3], ..CollectorView::default() };
-        let leading = text(&Shown { leadership, prefixes, collector: Some(collector) });
-        for line in ["leads 1", "nodes_lacking_prefix 1", "identities_removed 2"] {
+        let marks = Some(MarksView { untainted: 4, ..MarksView::default() });
+        let leading = text(&Shown { leadership, prefixes, collector: Some(collector), marks });
+        for line in
+            ["leads 1", "nodes_lacking_prefix 1", "identities_removed 2", "taints_removed 4"]
+        {
             assert!(leading.contains(&format!("volvox_operator_{line}\n")), "{leading}");
         }
     }

@@ -11,7 +11,9 @@ use std::{
 
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use serde_json::Value;
-use volvox_actors::operator::{ClusterPools, CollectorSettings, PoolError, PoolRange};
+use volvox_actors::operator::{
+    ClusterPools, CollectorSettings, MarkSettings, PodLabels, PoolError, PoolRange,
+};
 use volvox_cluster::{Access, Servers};
 use volvox_system::duration::parse_duration;
 
@@ -103,6 +105,9 @@ pub struct Settings {
     /// What is removed.
     #[command(flatten)]
     pub collection: CollectionSettings,
+    /// How Nodes are marked.
+    #[command(flatten)]
+    pub marking: MarkingSettings,
     /// Address and port of /healthz
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9234", value_parser = listen)]
     pub operator_api_serve_addr: SocketAddr,
@@ -164,6 +169,29 @@ pub struct CollectionSettings {
     /// How often CiliumNodes are removed whose Node went as long ago; 0 for never
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_duration)]
     pub nodes_gc_interval: Duration,
+}
+
+/// How Nodes are marked by the agents that run there.
+#[derive(Clone, Debug, Args)]
+pub struct MarkingSettings {
+    /// Labels of the agents' pods: a label selector
+    #[arg(long, value_name = "SELECTOR", default_value = "k8s-app in (cilium,volvox)")]
+    pub cilium_pod_labels: PodLabels,
+    /// Namespace of the agents' pods; if it is empty, that of the Lease
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub cilium_pod_namespace: String,
+    /// Key of the taint of Nodes whose agent is not ready
+    #[arg(long, value_name = "KEY", default_value = "node.cilium.io/agent-not-ready")]
+    pub agent_not_ready_taint_key: String,
+    /// Whether that taint is removed where an agent is ready
+    #[arg(long, value_name = "BOOL", default_value = "true", action = ArgAction::Set)]
+    pub remove_cilium_node_taints: bool,
+    /// Whether that taint is set where agents are scheduled, and none is ready
+    #[arg(long, value_name = "BOOL", default_value = "false", action = ArgAction::Set)]
+    pub set_cilium_node_taints: bool,
+    /// Whether Nodes on which an agent is ready get the condition NetworkUnavailable=False
+    #[arg(long, value_name = "BOOL", default_value = "true", action = ArgAction::Set)]
+    pub set_cilium_is_up_condition: bool,
 }
 
 /// An address and port to listen on, or a port for all addresses, as Go writes that.
@@ -310,6 +338,23 @@ impl Settings {
         if self.skip_crd_creation { Vec::new() } else { volvox_packaging::definitions() }
     }
 
+    /// How Nodes are marked.
+    pub fn marks(&self) -> MarkSettings {
+        let said = &self.marking;
+        let namespace = match said.cilium_pod_namespace.as_str() {
+            "" => self.k8s_namespace.clone(),
+            named => named.to_owned(),
+        };
+        MarkSettings {
+            namespace,
+            labels: said.cilium_pod_labels.clone(),
+            taint: said.agent_not_ready_taint_key.clone(),
+            removes_taint: said.remove_cilium_node_taints,
+            sets_taint: said.set_cilium_node_taints,
+            says_up: said.set_cilium_is_up_condition,
+        }
+    }
+
     /// What is removed, and when.
     pub fn collector(&self) -> CollectorSettings {
         let said = &self.collection;
@@ -351,6 +396,8 @@ mod tests {
             ("ipam", "cluster-pool"),
             ("bpf-lb-map-max", "65536"),
             ("nodes-gc-interval", ""),
+            ("set-cilium-node-taints", "true"),
+            ("agent-not-ready-taint-key", "example.org/wait"),
         ] {
             fs::write(dir.path().join(name), value).unwrap();
         }
@@ -358,6 +405,12 @@ mod tests {
         let settings = loaded(&[&argument], &[]).unwrap();
         assert_eq!(settings.pools.cluster_pool_ipv4_mask_size, 25);
         assert_eq!(settings.operator_prometheus_serve_addr.port(), 9963);
+        let marks = settings.marks();
+        assert_eq!(
+            (marks.taint.as_str(), marks.namespace.as_str()),
+            ("example.org/wait", "kube-system")
+        );
+        assert!(marks.sets_taint && marks.removes_taint && marks.says_up);
         let range = |text| PoolRange::new(text, 25).unwrap();
         let pools = ClusterPools::new(vec![range("10.1.0.0/16"), range("10.2.0.0/16")]);
         assert_eq!(settings.pools().unwrap(), pools.unwrap());
@@ -407,10 +460,33 @@ mod tests {
         let error = bad(&["--cluster-pool-ipv4-mask-size=7"]).unwrap_err();
         assert!(error.contains("give a length from 8 to 30"), "{error}");
         assert!(bad(&["--enable-ipv4=maybe"]).is_err());
+        let error = bad(&["--cilium-pod-labels=k8s-app in cilium"]).unwrap_err();
+        assert!(error.contains("is no label selector"), "{error}");
         assert!(bad(&["--config-dir=/nowhere"]).unwrap_err().contains("/nowhere"));
         let error = bad(&["--k8s-api-server=https://a:1,ftp://b"]).unwrap_err();
         assert!(error.contains("--k8s-api-server") && error.contains("\"ftp://b\" is"), "{error}");
         let off = loaded(&["--disable-endpoint-crd=true"], &[]).unwrap().collector();
         assert_eq!((off.endpoints, off.identities), (Duration::ZERO, Duration::ZERO));
+    }
+
+    #[test]
+    fn agents_are_found_where_the_installer_puts_them() {
+        let variables = [("VOLVOX_K8S_NAMESPACE", "net")];
+        let marks = loaded(&[], &variables).unwrap().marks();
+        let mut values = volvox_packaging::Values::default();
+        values.set("namespace=net").unwrap();
+        let all = volvox_packaging::objects(&values);
+        let agents = all.iter().find(|it| it["kind"] == "DaemonSet").unwrap();
+        let labels = &agents["spec"]["template"]["metadata"]["labels"];
+        assert!(marks.labels.hold(labels), "{labels}");
+        assert_eq!(agents["metadata"]["namespace"], *marks.namespace);
+        // The operator is told its namespace, where its Lease and the agents are.
+        let operator = all.iter().find(|it| it["kind"] == "Deployment").unwrap();
+        let pod = &operator["spec"]["template"]["spec"];
+        let variables = pod["containers"][0]["env"].as_array().unwrap();
+        let named = variables.iter().find(|it| it["name"] == "VOLVOX_K8S_NAMESPACE").unwrap();
+        assert_eq!(named["valueFrom"]["fieldRef"]["fieldPath"], "metadata.namespace");
+        let elsewhere = loaded(&["--cilium-pod-namespace=cilium"], &[]).unwrap().marks();
+        assert_eq!((elsewhere.namespace.as_str(), elsewhere.sets_taint), ("cilium", false));
     }
 }

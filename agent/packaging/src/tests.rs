@@ -168,7 +168,8 @@ fn the_operator_asks_the_same_server_and_comes_from_the_same_registry() {
     assert_eq!(operator["imagePullPolicy"], "Always");
     let variables = operator["env"].as_array().unwrap();
     assert_eq!(variables[0]["name"], "POD_NAME");
-    assert_eq!(variables[1], json!({ "name": "KUBERNETES_SERVICE_HOST", "value": "api.example" }));
+    assert_eq!(variables[1]["name"], "VOLVOX_K8S_NAMESPACE");
+    assert_eq!(variables[2], json!({ "name": "KUBERNETES_SERVICE_HOST", "value": "api.example" }));
     let all = objects(&values);
     let named = |it: &&Value| it["metadata"]["name"] == "volvox-operator";
     let kinds: Vec<_> = all.iter().filter(named).map(|it| it["kind"].as_str().unwrap()).collect();

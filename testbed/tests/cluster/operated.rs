@@ -1,5 +1,5 @@
-//! Two operators with the packaged rights and a real API server: prefixes, what is left over, and the death
-//! of the one who leads.
+//! Operators with the packaged rights and a real API server: prefixes, what is left over, marks of Nodes, and
+//! the death of the one who leads.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -13,6 +13,9 @@ use crate::rights::account;
 const MANIFEST: &str = include_str!("../../../agent/packaging/operator.yaml");
 const NODES: &str = "/apis/cilium.io/v2/ciliumnodes";
 const IDENTITIES: &str = "/apis/cilium.io/v2/ciliumidentities";
+/// The taint of Nodes whose agent is not ready.
+const TAINT: &str = "node.cilium.io/agent-not-ready";
+const PODS: &str = "/api/v1/namespaces/kube-system/pods";
 const ENDPOINTS: &str = "/apis/cilium.io/v2/namespaces/default/ciliumendpoints";
 /// So short that a test sees it.
 const FLAGS: [&str; 5] = [
@@ -123,4 +126,86 @@ fn operators_give_prefixes_and_remove_what_is_left_over() {
         ensure!(lease["spec"]["holderIdentity"] == "", "{lease}");
         Ok(())
     });
+}
+
+/// The pod of an agent on that node. It is pending until somebody says that it is ready.
+fn agent(client: &ApiClient, name: &str, node: &str) -> Result<()> {
+    let labels = json!({ "k8s-app": "volvox" });
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "labels": labels },
+        "spec": { "nodeName": node, "containers": [{ "name": "agent", "image": "agent" }] },
+    });
+    client.create(PODS, &pod)
+}
+
+fn set_ready(client: &ApiClient, name: &str, ready: bool) -> Result<()> {
+    let status = if ready { "True" } else { "False" };
+    let conditions = json!([{ "type": "Ready", "status": status }]);
+    client.patch(
+        &format!("{PODS}/{name}/status"),
+        &json!({ "status": { "phase": "Running", "conditions": conditions } }),
+    )
+}
+
+/// Keys of a Node's taints, and why its network is as it is.
+fn marks(client: &ApiClient, name: &str) -> Result<(Vec<String>, String)> {
+    let node = client.get(&format!("/api/v1/nodes/{name}"))?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let taints = node["spec"]["taints"].as_array().into_iter().flatten();
+    let mut conditions = node["status"]["conditions"].as_array().into_iter().flatten();
+    let network = conditions.find(|it| it["type"] == "NetworkUnavailable");
+    let reason = network.map(|it| text(&it["reason"])).unwrap_or_default();
+    // The server adds taints of its own to Nodes that are new.
+    let keys = taints.map(|it| text(&it["key"])).filter(|it| !it.starts_with("node.kubernetes.io"));
+    Ok((keys.collect(), reason))
+}
+
+#[test]
+fn operators_mark_nodes_by_the_agents_that_run_there() {
+    lab::test("operated::operators_mark_nodes_by_the_agents_that_run_there", || {
+        let Some(program) = ApiServer::find() else { return Ok(()) };
+        let node = Node::new(Binaries::find()?)?;
+        let etcd = Etcd::start(&node.path("etcd"))?;
+        let server = ApiServer::start_strict(program, &node.path("api"), &etcd)?;
+        account(&server, MANIFEST)?;
+        let client = server.client();
+        for (name, taints) in [("n1", json!([TAINT, "theirs"])), ("n2", json!([]))] {
+            let taints = taints.as_array().context("no taints")?.iter();
+            let taints = taints.map(|key| json!({ "key": key, "effect": "NoSchedule" }));
+            let spec = json!({ "taints": taints.collect::<Vec<_>>() });
+            let metadata = json!({ "name": name });
+            let node = json!({
+                "apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec,
+            });
+            client.create("/api/v1/nodes", &node)?;
+        }
+        agent(client, "a1", "n1")?;
+        agent(client, "a2", "n2")?;
+        let flags = ["--set-cilium-node-taints=true"];
+        let operator = Operator::start(0, &server.kubeconfig(), &node.path("."), &flags)?;
+        let is = |name: &'static str, taints: &'static [&'static str], reason: &'static str| {
+            move || -> Result<bool> {
+                Ok(marks(client, name)? == (texts(taints), reason.to_owned()))
+            }
+        };
+        wait_for("a Node whose agent is not ready is tainted", is("n2", &[TAINT], ""))?;
+        ensure!(marks(client, "n1")? == (texts(&[TAINT, "theirs"]), String::new()), "too early");
+        set_ready(client, "a1", true)?;
+        set_ready(client, "a2", true)?;
+        wait_for("the taint goes, and another one stays", is("n1", &["theirs"], "CiliumIsUp"))?;
+        wait_for("the taint of the other one goes", is("n2", &[], "CiliumIsUp"))?;
+
+        // Killed, it leaves what it wrote; the next one goes on.
+        operator.kill()?;
+        set_ready(client, "a1", false)?;
+        let operator = Operator::start(1, &server.kubeconfig(), &node.path("."), &flags)?;
+        wait_for("it is tainted again", is("n1", &["theirs", TAINT], "CiliumIsUp"))?;
+        set_ready(client, "a1", true)?;
+        wait_for("that goes, too", is("n1", &["theirs"], "CiliumIsUp"))?;
+        operator.terminate()
+    });
+}
+
+fn texts(all: &[&str]) -> Vec<String> {
+    all.iter().map(|text| (*text).to_owned()).collect()
 }

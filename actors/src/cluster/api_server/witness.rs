@@ -91,6 +91,7 @@ impl Witness {
             api_version: "v1",
             kind: "Namespace",
             fields: Some("metadata.name=kube-system".to_owned()),
+            labels: None,
             definition: None,
             reader: Reader::Agent,
         }

@@ -1,6 +1,10 @@
 //! The actor that brings definitions: it says which one is looked at next, and when again.
 
-use std::{collections::BTreeSet, rc::Rc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+    time::Duration,
+};
 
 use serde_json::Value;
 
@@ -11,8 +15,10 @@ use super::{
 };
 use crate::{
     cluster::{backoff::Backoff, resources::definitions},
-    host::{AskError, Behaviour, Cx, Lent, Outlet, Reply, Survives},
-    ports::{Cluster, ClusterError, Definition, ObjectKey, ObjectWrite, Verb},
+    host::{AskError, Behaviour, Cx, Lent, Outlet, Pauses, Reply, Survives},
+    ports::{
+        Cluster, ClusterError, Definition, ObjectKey, ObjectWrite, SCHEMA_VERSION_LABEL, Verb,
+    },
 };
 
 /// How long an answer may take; the port notices itself when nothing comes any more.
@@ -21,6 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const REFUSED_PAUSE: Duration = Duration::from_secs(30);
 /// The same where the server does not take it: somebody has to change what is stored there.
 const INVALID_PAUSE: Duration = Duration::from_secs(600);
+/// How long it is left alone after somebody undid what was written, who may go on doing so for ever.
+const UNDONE: Pauses =
+    Pauses::Doubling { first: Duration::from_secs(10), most: Duration::from_secs(3600) };
 /// So often it is nothing to speak of that one is not established yet, or that somebody else changed
 /// it: half a minute.
 const QUIET_TRIES: u32 = 7;
@@ -44,6 +53,8 @@ pub struct Definitions {
     pauses: Vec<Backoff>,
     /// Which of them this life has written.
     written: BTreeSet<usize>,
+    /// How often somebody undid that, and whether it may be written again.
+    undone: BTreeMap<usize, (u32, bool)>,
     /// How long the server is left alone.
     server: Backoff,
     /// One is being looked at or written.
@@ -71,6 +82,7 @@ impl Definitions {
             pauses: brought.iter().map(|it| Backoff::new(seed, &it.name)).collect(),
             brought: Rc::clone(&brought),
             written: BTreeSet::new(),
+            undone: BTreeMap::new(),
             server: Backoff::new(seed, "definitions"),
             is_asking: false,
             waiting: Vec::new(),
@@ -104,8 +116,15 @@ impl Definitions {
         number: usize,
         answer: Result<Option<Definition>, ClusterError>,
     ) {
+        let managers = match &answer {
+            Ok(Some(there)) => there.managers.clone(),
+            _ => Vec::new(),
+        };
         match answer.map(|there| self.brought[number].decide(there.as_ref())) {
-            Ok(DefinitionStep::Write(verb)) => self.write(cx, number, verb),
+            Ok(DefinitionStep::Write(verb)) => match self.may_write(number) {
+                true => self.write(cx, number, verb),
+                false => self.undone(cx, number, &managers),
+            },
             Ok(DefinitionStep::Await) => {
                 let why = "it is there and not established; its conditions say why";
                 self.look_again(cx, number, why.to_owned());
@@ -113,6 +132,32 @@ impl Definitions {
             Ok(DefinitionStep::Done(newer)) => self.done(number, newer),
             Err(error) => self.failed(cx, number, error),
         }
+    }
+
+    /// Whether it was not written in this life, or was left alone since somebody undid that.
+    fn may_write(&mut self, number: usize) -> bool {
+        let Some((_, may_write)) = self.undone.get_mut(&number) else {
+            return !self.written.contains(&number);
+        };
+        std::mem::take(may_write)
+    }
+
+    /// It was written, and is as it was before: somebody else wants it so. It is left alone for long.
+    fn undone(&mut self, cx: &mut Cx<'_, Self>, number: usize, managers: &[String]) {
+        let (times, may_write) = self.undone.entry(number).or_default();
+        *times += 1;
+        *may_write = true;
+        let (times, pause) = (*times, UNDONE.after(*times));
+        let who = match managers {
+            [] => "the server does not say who; look into its audit log".to_owned(),
+            names => format!("its managedFields name {}", names.join(", ")),
+        };
+        let why = format!(
+            "somebody undoes what is written to it ({who}): have that one keep the label \
+             {SCHEMA_VERSION_LABEL}, or bring no definitions here"
+        );
+        self.note(number, why.clone(), times);
+        self.pause(cx, number, pause, why);
     }
 
     fn write(&mut self, cx: &mut Cx<'_, Self>, number: usize, verb: Verb) {
@@ -131,10 +176,8 @@ impl Definitions {
     fn written(&mut self, cx: &mut Cx<'_, Self>, number: usize, answer: Result<(), ClusterError>) {
         match answer {
             Ok(()) => {
-                // What has to be written again and again is not what the server makes of it.
-                if self.written.insert(number) {
-                    self.pauses[number].succeeded();
-                }
+                self.written.insert(number);
+                self.pauses[number].succeeded();
                 self.look_again(cx, number, "it was written, and is to be established".to_owned());
             }
             // Somebody else was ahead.

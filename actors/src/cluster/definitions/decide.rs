@@ -104,6 +104,7 @@ mod tests {
             has_schema: true,
             established: true,
             resource_version: "7".to_owned(),
+            managers: Vec::new(),
         }
     }
 

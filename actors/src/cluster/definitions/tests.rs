@@ -233,6 +233,37 @@ fn what_is_not_established_yet_is_waited_for() {
     assert!(fixture.all_established());
 }
 
+/// A tool that brings its own form of the object, without the label, each time it looks.
+#[test]
+fn who_undoes_it_again_and_again_is_named_and_answered_more_and_more_seldom() {
+    let mut theirs = labelled(CARS, json!({ "theirs": "x" }));
+    let fixture = Fixture::finding(&theirs);
+    theirs["metadata"]["managedFields"] = json!([{ "manager": "gitops", "operation": "Update" }]);
+    let mut undone = 0;
+    let host = &fixture.universe.host;
+    let end = host.now() + 600 * MINUTE;
+    fixture.universe.settle();
+    while host.now() < end {
+        // It is faster than the look that follows a write.
+        if fixture.writes().iter().any(|(name, _)| name == CARS) {
+            undone += 1;
+            fixture.cluster.define_as(&theirs);
+        }
+        let next = host.next_timer().map_or(SECOND, |next| next.since(host.now()));
+        fixture.advance(next.max(Duration::from_micros(1)));
+    }
+    // 10, 20, 40 s and so on between two, and then an hour.
+    assert!((15..=20).contains(&undone), "{undone} in ten hours");
+    let DefinitionState::Failing { why, tries } = fixture.cars() else { panic!("no failure") };
+    assert!(why.contains("managedFields name gitops") && tries >= 15, "{why} {tries}");
+    assert!(!fixture.all_established());
+    // Others do not wait for that, and once they stop it is done.
+    assert!(fixture.heard.borrow().contains(&DOGS.to_owned()));
+    fixture.advance(61 * MINUTE);
+    assert!(fixture.all_established());
+    assert_eq!((fixture.label(), fixture.cars()), ("1.32.6".into(), DefinitionState::Established));
+}
+
 /// Somebody else is ahead, between a look and the write that follows from it.
 #[test]
 fn after_a_conflict_it_is_decided_anew() {

@@ -44,23 +44,39 @@ pub(super) fn annotations(settings: &PublishSettings, node: &Value) -> Option<De
 
 /// The condition that the Node lacks, as Cilium words it.
 pub(super) fn condition(node: &Value, now: &str) -> Option<DesiredNodeObject> {
-    let what = json!({
-        "type": "NetworkUnavailable", "status": "False", "reason": "CiliumIsUp",
-        "message": "Cilium is running on this node",
-    });
-    let mut conditions = node["status"]["conditions"].as_array().into_iter().flatten();
-    let there = conditions.find(|it| it["type"] == what["type"]).cloned().unwrap_or_default();
-    if there["status"] == what["status"] && there["reason"] == what["reason"] {
-        return None;
-    }
-    let mut condition = what.clone();
-    condition["lastHeartbeatTime"] = now.into();
-    condition["lastTransitionTime"] = now.into();
-    Some(DesiredNodeObject {
+    let (what, there) = (is_up(), network_condition(node));
+    (!says_up(&there)).then(|| DesiredNodeObject {
         what,
         there,
-        verb: Verb::Status(json!({ "status": { "conditions": [condition] } })),
+        verb: Verb::Status(json!({ "status": { "conditions": [is_up_since(now)] } })),
     })
+}
+
+fn is_up() -> Value {
+    json!({
+        "type": "NetworkUnavailable", "status": "False", "reason": "CiliumIsUp",
+        "message": "Cilium is running on this node",
+    })
+}
+
+/// The condition of a Node whose network is up, with when that is said.
+pub(crate) fn is_up_since(now: &str) -> Value {
+    let mut condition = is_up();
+    condition["lastHeartbeatTime"] = now.into();
+    condition["lastTransitionTime"] = now.into();
+    condition
+}
+
+/// What a Node says of its network.
+pub(crate) fn network_condition(node: &Value) -> Value {
+    let mut conditions = node["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.find(|it| it["type"] == "NetworkUnavailable").cloned().unwrap_or_default()
+}
+
+/// Whether that condition says that the network is up.
+pub(crate) fn says_up(condition: &Value) -> bool {
+    let what = is_up();
+    condition["status"] == what["status"] && condition["reason"] == what["reason"]
 }
 
 /// The Node's taints without that one, if it has it. Whoever changed them meanwhile is not undone.

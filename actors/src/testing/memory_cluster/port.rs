@@ -71,7 +71,7 @@ impl Cluster for MemoryCluster {
             return server.unanswered.push(Box::new(reply));
         }
         if server.faults.delay == Delay::Writes {
-            return server.late.push(Delivery::Write(write, reply));
+            return server.late.push(Delivery::Write(Box::new(write), reply));
         }
         let answer = server.write(write);
         server.answer(reply, answer);

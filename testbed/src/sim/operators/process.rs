@@ -5,8 +5,8 @@ use std::{cell::RefCell, rc::Rc, time::Duration};
 use volvox_actors_simulated::{
     host::{Reply, Universe},
     operator::{
-        ClusterPools, CollectorSettings, LeadershipSettings, LeadershipView, OperatorEnd,
-        OperatorSettings, OperatorSupervisor, PoolRange,
+        ClusterPools, CollectorSettings, LeadershipSettings, LeadershipView, MarkSettings,
+        OperatorEnd, OperatorSettings, OperatorSupervisor, PoolRange,
     },
     testing::MemoryCluster,
 };
@@ -33,7 +33,7 @@ pub(super) struct Process {
 
 impl Process {
     /// Starts the nth operator of a history.
-    pub(super) fn start(cluster: &MemoryCluster, number: u64) -> Self {
+    pub(super) fn start(cluster: &MemoryCluster, marks: MarkSettings, number: u64) -> Self {
         let ranges = POOLS.iter().filter_map(|(range, length)| PoolRange::new(range, *length).ok());
         let settings = OperatorSettings {
             leadership: LeadershipSettings {
@@ -44,6 +44,7 @@ impl Process {
             },
             pools: ClusterPools::new(ranges.collect()).unwrap_or_default(),
             collector: COLLECTION,
+            marks,
             definitions: Vec::new(),
         };
         let (universe, ended) = (Universe::default(), Rc::new(RefCell::new(None)));

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use volvox_actors_simulated::{ports::ClusterError, testing::MemoryCluster};
 
 use super::{
+    agents::{AgentsTruth, marks},
     oracle::Truth,
     process::{COLLECTION, Process},
 };
@@ -13,6 +14,8 @@ use crate::random::Random;
 
 /// What happens in a history, at most so often.
 const ACTIONS: usize = 160;
+/// Every so many-th seed has a second history, with agents on the nodes.
+const WITH_AGENTS: u64 = 2;
 /// Operators at a time.
 const PROCESSES: usize = 3;
 /// Numbers of identities that pods have.
@@ -45,6 +48,8 @@ struct World {
     cluster: MemoryCluster,
     processes: Vec<Process>,
     truth: Truth,
+    /// Agents on the nodes, if the history has some.
+    agents: Option<AgentsTruth>,
     random: Random,
     tally: OperatorsTally,
     /// Counts objects that were made.
@@ -56,7 +61,20 @@ struct World {
 
 /// Lives through the history of a seed; `say` hears of each action.
 pub fn live(seed: u64, mut say: impl FnMut(String)) -> Result<OperatorsTally, OperatorsFailure> {
-    let mut world = World::new(seed);
+    let first = live_one(World::new(seed, None), &mut say)?;
+    if !seed.is_multiple_of(WITH_AGENTS) {
+        return Ok(first);
+    }
+    say("another history, with agents".to_owned());
+    let second = live_one(World::new(seed, Some(AgentsTruth::default())), &mut say)?;
+    let (started, steps) = (first.started + second.started, first.steps + second.steps);
+    Ok(OperatorsTally { started, steps })
+}
+
+fn live_one(
+    mut world: World,
+    say: &mut impl FnMut(String),
+) -> Result<OperatorsTally, OperatorsFailure> {
     for at in 0..ACTIONS {
         let what = world.act();
         say(what);
@@ -69,7 +87,7 @@ pub fn live(seed: u64, mut say: impl FnMut(String)) -> Result<OperatorsTally, Op
 }
 
 impl World {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, agents: Option<AgentsTruth>) -> Self {
         let cluster = MemoryCluster::new();
         cluster.stamp();
         cluster.be_slow();
@@ -78,6 +96,7 @@ impl World {
             cluster,
             processes: Vec::new(),
             truth: Truth::default(),
+            agents,
             random: Random::new(seed),
             tally: OperatorsTally::default(),
             made: 0,
@@ -89,12 +108,14 @@ impl World {
     }
 
     fn complaint(&mut self) -> Option<String> {
-        self.truth.complaint(&self.cluster)
+        let agents = self.agents.as_ref();
+        let of_agents = || agents.and_then(|agents| agents.complaint(&self.cluster));
+        self.truth.complaint(&self.cluster).or_else(of_agents)
     }
 
     /// One thing happens; what, in words.
     fn act(&mut self) -> String {
-        match self.random.roll(20) {
+        match self.random.roll(if self.agents.is_some() { 26 } else { 20 }) {
             0..=3 => self.steps(),
             4..=7 => self.time(),
             8 => self.start(),
@@ -104,7 +125,9 @@ impl World {
             14 | 15 => self.node_goes(),
             16 | 17 => self.pod(),
             18 => self.pod_goes(),
-            _ => self.server(),
+            19 => self.server(),
+            20..=22 => self.agent(),
+            _ => self.taint(),
         }
     }
 
@@ -189,8 +212,11 @@ impl World {
         if self.processes.len() >= PROCESSES {
             return "nobody starts".to_owned();
         }
+        let Some(marks) = marks(self.agents.is_some()) else {
+            return "its settings are wrong".to_owned();
+        };
         self.tally.started += 1;
-        self.processes.push(Process::start(&self.cluster, self.tally.started));
+        self.processes.push(Process::start(&self.cluster, marks, self.tally.started));
         format!("operator {} starts", self.tally.started)
     }
 
@@ -251,10 +277,18 @@ impl World {
         if self.truth.nodes.contains_key(&name) {
             return format!("{name} is there");
         }
+        self.join(name)
+    }
+
+    fn join(&mut self, name: String) -> String {
         // Whoever joins makes its CiliumNode anew, as another one's it is not.
         self.remove("CiliumNode", "", &name);
         self.truth.alone.remove(&name);
-        self.apply("Node", "", &name, json!({}));
+        let marked = match &mut self.agents {
+            Some(agents) => agents.join(&mut self.random, &name),
+            None => json!({}),
+        };
+        self.apply("Node", "", &name, marked);
         self.apply("CiliumNode", "", &name, json!({ "spec": {} }));
         let there = self.cluster.object("CiliumNode", "", &name).unwrap_or_default();
         let uid = there["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
@@ -265,6 +299,23 @@ impl World {
         format!("{name} joins; {steps}; {then}")
     }
 
+    /// Somebody taints a Node, who may be ahead of an operator that is about to.
+    fn taint(&mut self) -> String {
+        let (before, steps) = match self.random.roll(2) {
+            0 => (self.agent(), self.steps()),
+            _ => (String::new(), String::new()),
+        };
+        let Some(agents) = &mut self.agents else { return String::new() };
+        let taint = agents.taint(&self.cluster, &mut self.random);
+        format!("{before}; {steps}; {taint}")
+    }
+
+    /// Something happens to an agent.
+    fn agent(&mut self) -> String {
+        let Some(agents) = &mut self.agents else { return String::new() };
+        agents.act(&self.cluster, &mut self.random)
+    }
+
     /// A node goes, and its CiliumNode may be left.
     fn node_goes(&mut self) -> String {
         let name = format!("node-{}", self.random.roll(NODES));
@@ -272,12 +323,19 @@ impl World {
             return format!("{name} is not there");
         }
         self.remove("Node", "", &name);
+        if let Some(agents) = &mut self.agents {
+            agents.leave(&self.cluster, &name);
+        }
         if self.random.roll(2) == 0 {
             self.remove("CiliumNode", "", &name);
         } else {
             self.truth.alone.insert(name.clone());
         }
-        format!("{name} goes")
+        // Another one of its name may be known before it is known that the agents went.
+        match self.agents.is_some() && self.random.roll(2) == 0 {
+            true => format!("{name} goes; {}", self.join(name.clone())),
+            false => format!("{name} goes"),
+        }
     }
 
     /// A pod starts on some node; its agent takes an identity up for it.
@@ -389,6 +447,9 @@ impl World {
             self.bury();
         }
         let pods: Vec<String> = (0..PODS).map(|number| format!("pod-{number}")).collect();
-        self.truth.undone(&self.cluster, &pods).map_or(Ok(()), Err)
+        let undone = self.truth.undone(&self.cluster, &pods);
+        let agents = self.agents.as_ref();
+        let of_agents = || agents.and_then(|agents| agents.undone(&self.cluster));
+        undone.or_else(of_agents).map_or(Ok(()), Err)
     }
 }
