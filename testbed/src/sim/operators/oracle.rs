@@ -3,7 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use volvox_actors_simulated::testing::MemoryCluster;
+use volvox_actors_simulated::{
+    ports::{ObjectWrite, Verb},
+    testing::MemoryCluster,
+};
+
+/// Set on an identity that nobody uses, a round before it is removed.
+pub(super) const HEARTBEAT: &str = "io.cilium.heartbeat";
 
 /// What the cluster's people and agents know of it.
 #[derive(Default)]
@@ -16,6 +22,8 @@ pub(super) struct Truth {
     pub(super) pods: BTreeMap<String, u32>,
     /// What each CiliumNode had of prefixes, by UID.
     given: BTreeMap<String, Vec<String>>,
+    /// Identities that somebody marked once.
+    marked: BTreeSet<String>,
 }
 
 fn texts(value: &Value) -> Vec<String> {
@@ -53,6 +61,24 @@ impl Truth {
                 .is_none()
                 .then(|| format!("identity {identity} was removed, and pod {pod} has it"))
         })
+    }
+
+    /// What is wrong with what operators wrote: an agent that takes an identity up has to see before that
+    /// it is about to go.
+    pub(super) fn complaint_of(&mut self, writes: Vec<ObjectWrite>) -> Option<String> {
+        let of_identities = writes.into_iter().filter(|it| it.resource.kind == "CiliumIdentity");
+        for ObjectWrite { key, verb, .. } in of_identities {
+            match verb {
+                Verb::Merge(patch) if patch["metadata"]["annotations"][HEARTBEAT].is_string() => {
+                    self.marked.insert(key.name);
+                }
+                Verb::Delete { .. } if !self.marked.contains(&key.name) => {
+                    return Some(format!("identity {} is removed, and was never marked", key.name));
+                }
+                _ => {}
+            }
+        }
+        None
     }
 
     /// What was not done although nothing stood in the way.

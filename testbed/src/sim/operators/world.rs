@@ -7,7 +7,7 @@ use volvox_actors_simulated::{ports::ClusterError, testing::MemoryCluster};
 
 use super::{
     agents::{AgentsTruth, marks},
-    oracle::Truth,
+    oracle::{HEARTBEAT, Truth},
     process::{COLLECTION, Process},
 };
 use crate::random::Random;
@@ -22,7 +22,6 @@ const PROCESSES: usize = 3;
 pub(super) const IDENTITIES: std::ops::RangeInclusive<u32> = 1001..=1004;
 const NODES: usize = 6;
 const PODS: usize = 4;
-const HEARTBEAT: &str = "io.cilium.heartbeat";
 /// Who does nothing else comes to rest in fewer steps.
 const STEPS_MAX: usize = 20_000;
 
@@ -110,7 +109,8 @@ impl World {
     fn complaint(&mut self) -> Option<String> {
         let agents = self.agents.as_ref();
         let of_agents = || agents.and_then(|agents| agents.complaint(&self.cluster));
-        self.truth.complaint(&self.cluster).or_else(of_agents)
+        let of_writes = self.truth.complaint_of(self.cluster.take_writes());
+        of_writes.or_else(|| self.truth.complaint(&self.cluster)).or_else(of_agents)
     }
 
     /// One thing happens; what, in words.
