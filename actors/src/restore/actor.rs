@@ -252,7 +252,7 @@ impl Behaviour for Restore {
             RestorePhase::Done => {
                 // Whether these directories went, nobody will say.
                 self.state.cleanup.writing = 0;
-                if !self.state.remains.is_empty() && self.state.enabled {
+                if !self.state.remains.is_empty() {
                     self.free_when_removed(cx);
                 }
             }

@@ -94,7 +94,11 @@ impl Restore {
     pub(super) fn free_when_removed(&mut self, cx: &mut Cx<'_, Self>) {
         let Cleanup { unremoved, untidied, unforgotten, .. } = &self.state.cleanup;
         if unremoved.is_empty() && untidied.is_empty() && unforgotten.is_empty() {
-            return self.free_remains();
+            // Of those that were not to be restored all else stays.
+            if self.state.enabled {
+                self.free_remains();
+            }
+            return;
         }
         self.state.cleanup.rounds += 1;
         cx.after(PAUSES.after(self.state.cleanup.rounds), RestoreAnswer::PruneAgain);

@@ -159,8 +159,8 @@ impl Restore {
 
     pub(super) fn finish(&mut self, cx: &mut Cx<'_, Self>) {
         self.state.phase = RestorePhase::Done;
+        self.free_when_removed(cx);
         if self.state.enabled {
-            self.free_when_removed(cx);
             // What is left behind from now on should not be.
             if let Err(refused) = self.peers.endpoints.tell(EndpointsMsg::Cleaned) {
                 tracing::warn!(%refused, "rows of nobody stay");

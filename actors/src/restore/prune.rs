@@ -51,9 +51,10 @@ pub(super) fn unseen((&id, all): (&EndpointId, &BTreeSet<IpAddr>)) -> Vec<Remova
     slots.into_iter().map(clear).chain(all.iter().map(scrub)).collect()
 }
 
-/// Rows by which the node reaches endpoints that are not restored. All else of them stays.
+/// Rows and routes by which the node reaches endpoints that are not restored. All else of them stays.
 pub(super) fn unrestored(kernel: &KernelSnapshot, alive: &BTreeSet<EndpointId>) -> Vec<Removal> {
-    dead_lxc(kernel, alive).map(|(address, row)| lxc_row(address, row)).collect()
+    let ways = |(address, row)| [lxc_row(address, row), route(address, row)];
+    dead_lxc(kernel, alive).flat_map(ways).collect()
 }
 
 fn dead_lxc<'a>(
@@ -73,6 +74,12 @@ fn lxc_row(address: IpAddr, row: &LxcRow) -> Removal {
     Removal::new(id, op, format!("cilium_lxc {address} of endpoint {id}"))
 }
 
+fn route(address: IpAddr, row: &LxcRow) -> Removal {
+    let id = EndpointId(row.endpoint);
+    let op = KernelOp::DeleteRoute { address, ifindex: row.ifindex };
+    Removal::new(id, op, format!("route to {address} of endpoint {id}"))
+}
+
 /// What nobody of the living claims, of all that the kernel held at start. Run once every restored
 /// endpoint has settled; each step names whose it was, so that a newcomer's rows are never hit. Of the rows of the node itself
 /// only those of `host` are claimed.
@@ -84,10 +91,7 @@ pub(super) fn prune(
     let dead = |id: &EndpointId| id.0 != 0 && !alive.contains(id);
     let mut ops = Vec::new();
     for (address, row) in dead_lxc(kernel, alive) {
-        let id = EndpointId(row.endpoint);
-        ops.push(lxc_row(address, row));
-        let op = KernelOp::DeleteRoute { address, ifindex: row.ifindex };
-        ops.push(Removal::new(id, op, format!("route to {address} of endpoint {id}")));
+        ops.extend([lxc_row(address, row), route(address, row)]);
     }
     let is_left = |(ifindex, row): &(&u32, &ConfigRow)| match **ifindex {
         HOST_IFINDEX => host != Some(row.endpoint),

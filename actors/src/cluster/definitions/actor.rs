@@ -135,11 +135,9 @@ impl Definitions {
     }
 
     /// Whether it was not written in this life, or was left alone since somebody undid that.
-    fn may_write(&mut self, number: usize) -> bool {
-        let Some((_, may_write)) = self.undone.get_mut(&number) else {
-            return !self.written.contains(&number);
-        };
-        std::mem::take(may_write)
+    fn may_write(&self, number: usize) -> bool {
+        let undone = self.undone.get(&number).map(|(_, may_write)| *may_write);
+        undone.unwrap_or_else(|| !self.written.contains(&number))
     }
 
     /// It was written, and is as it was before: somebody else wants it so. It is left alone for long.
@@ -177,6 +175,9 @@ impl Definitions {
         match answer {
             Ok(()) => {
                 self.written.insert(number);
+                if let Some((_, may_write)) = self.undone.get_mut(&number) {
+                    *may_write = false;
+                }
                 self.pauses[number].succeeded();
                 self.look_again(cx, number, "it was written, and is to be established".to_owned());
             }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{
     MarkSettings, MarksMsg, MarksView,
-    answers::MarksAnswer,
+    answers::{AskedMark, MarksAnswer},
     known::{KnownAgents, Looked, NextMark, NodeMark},
 };
 use crate::{
@@ -121,8 +121,8 @@ impl NodeMarker {
                 NextMark::Nothing => {}
                 NextMark::Make(mark) => self.look(cx, name, mark),
                 NextMark::Later(mark, span) => {
-                    self.known.pause(&name, mark);
-                    cx.after(span, MarksAnswer::Again(name, mark));
+                    let number = self.known.pause(&name, mark);
+                    cx.after(span, MarksAnswer::Again(name, number));
                 }
             }
         }
@@ -158,9 +158,10 @@ impl NodeMarker {
         if mutated(Mutant::MarksUnasked) {
             return self.write(cx, name, mark);
         }
-        let Some(pod) = self.known.look(&name, mark) else { return };
+        let Some((pod, version)) = self.known.look(&name, mark) else { return };
         let why = format!("pod {pod}, by which Node {name} is marked");
-        let then = move |answer| MarksAnswer::Looked(name, mark, answer);
+        let asked = AskedMark { name, mark, version };
+        let then = move |answer| MarksAnswer::Looked(asked, answer);
         let reply = cx.expect("cluster", PATIENCE, why, then);
         self.writing += 1;
         self.peers.cluster.get(&self.settings.agent_pods(), &pod, reply);
@@ -169,24 +170,27 @@ impl NodeMarker {
     fn looked(
         &mut self,
         cx: &mut Cx<'_, Self>,
-        name: String,
-        mark: NodeMark,
+        asked: AskedMark,
         answer: Result<Result<Object, ClusterError>, AskError>,
     ) {
         self.writing = self.writing.saturating_sub(1);
         let looked = match ClusterError::of_asked(answer, &*self.peers.cluster) {
-            Ok(pod) => self.known.looked(&name, mark, &pod, &self.settings),
-            Err(ClusterError::NotFound(_)) => Looked::Unseen,
+            Ok(pod) => self.known.looked(&asked, &pod, &self.settings),
+            Err(ClusterError::NotFound(_)) => match self.known.failed(&asked) {
+                true => Looked::Unseen,
+                false => Looked::Changed,
+            },
             Err(error) => {
-                self.failed(cx, name, mark, &error);
+                self.failed(cx, asked, &error);
                 return self.proceed(cx);
             }
         };
+        let AskedMark { name, mark, .. } = asked;
         match looked {
             Looked::Holds => self.write(cx, name, mark),
             Looked::Unseen => {
-                self.known.pause(&name, mark);
-                cx.after(UNSEEN, MarksAnswer::Again(name, mark));
+                let number = self.known.pause(&name, mark);
+                cx.after(UNSEEN, MarksAnswer::Again(name, number));
             }
             Looked::Changed => drop(self.due.insert(name)),
         }
@@ -195,10 +199,12 @@ impl NodeMarker {
 
     fn write(&mut self, cx: &mut Cx<'_, Self>, name: String, mark: NodeMark) {
         let now = Timestamp::from_nanos(cx.wall()).0;
-        let Some(verb) = self.known.begin(&name, mark, &self.settings, &now) else { return };
+        let begun = self.known.begin(&name, mark, &self.settings, &now);
+        let Some((verb, version)) = begun else { return };
         let key = ObjectKey { namespace: String::new(), name: name.clone() };
         let why = format!("Node {name} to be marked");
-        let then = move |answer| MarksAnswer::Written(name, mark, answer);
+        let asked = AskedMark { name, mark, version };
+        let then = move |answer| MarksAnswer::Written(asked, answer);
         let reply = cx.expect("cluster", PATIENCE, why, then);
         self.writing += 1;
         self.peers.cluster.write(ObjectWrite { resource: nodes(), key, verb }, reply);
@@ -207,29 +213,29 @@ impl NodeMarker {
     fn written(
         &mut self,
         cx: &mut Cx<'_, Self>,
-        name: String,
-        mark: NodeMark,
+        asked: AskedMark,
         answer: Result<Result<(), ClusterError>, AskError>,
     ) {
         self.writing = self.writing.saturating_sub(1);
         match ClusterError::of_asked(answer, &*self.peers.cluster) {
             Ok(()) => {
-                self.made(cx, &name, mark);
+                self.made(cx, &asked);
                 // What it is now may have been seen before this answer.
-                self.due.insert(name);
+                self.due.insert(asked.name);
             }
             // Somebody else changed it: what it is to be is told by what it is now.
             Err(ClusterError::Conflict(_) | ClusterError::NotFound(_)) => {
-                if self.known.refused(&name) {
-                    self.due.insert(name);
+                if self.known.refused(&asked) {
+                    self.due.insert(asked.name);
                 }
             }
-            Err(error) => self.failed(cx, name, mark, &error),
+            Err(error) => self.failed(cx, asked, &error),
         }
         self.proceed(cx);
     }
 
-    fn made(&mut self, cx: &Cx<'_, Self>, name: &str, mark: NodeMark) {
+    fn made(&mut self, cx: &Cx<'_, Self>, asked: &AskedMark) {
+        let AskedMark { name, mark, .. } = asked;
         self.server.succeeded();
         self.failures.remove(name);
         let what = match mark {
@@ -242,7 +248,7 @@ impl NodeMarker {
             NodeMark::SayUp => &mut self.view.said_up,
             NodeMark::Taint => &mut self.view.tainted,
         } += 1;
-        let undone = self.known.made(name, mark, cx.now());
+        let undone = self.known.made(asked, cx.now());
         match undone {
             0 => tracing::info!(node = name, what, "Node was marked"),
             _ if undone.is_power_of_two() => tracing::warn!(
@@ -256,20 +262,17 @@ impl NodeMarker {
     }
 
     /// Who is down, busy or refuses does so for all; anything else is about that Node.
-    fn failed(
-        &mut self,
-        cx: &mut Cx<'_, Self>,
-        name: String,
-        mark: NodeMark,
-        error: &ClusterError,
-    ) {
-        self.known.failed(&name);
+    fn failed(&mut self, cx: &mut Cx<'_, Self>, asked: AskedMark, error: &ClusterError) {
+        let is_same = self.known.failed(&asked);
+        let AskedMark { name, mark, .. } = asked;
         self.view.failed += 1;
         let at_least = match error {
             ClusterError::Unreachable(_) | ClusterError::Unknown(_) | ClusterError::Refused(_) => {
                 Duration::ZERO
             }
             ClusterError::Busy { after, .. } => *after,
+            // What is wrong with a Node that is not there any more matters to nobody.
+            _ if !is_same => return,
             _ => {
                 let failures = self.failures.entry(name.clone()).or_default();
                 *failures += 1;
@@ -278,8 +281,8 @@ impl NodeMarker {
                     tracing::warn!(node = name, %error, ?retry_in, "Node was not marked");
                 }
                 self.view.error = Some(error.to_string());
-                self.known.pause(&name, mark);
-                cx.after(retry_in, MarksAnswer::Again(name, mark));
+                let number = self.known.pause(&name, mark);
+                cx.after(retry_in, MarksAnswer::Again(name, number));
                 return;
             }
         };
@@ -325,10 +328,10 @@ impl Behaviour for NodeMarker {
     fn answered(&mut self, answer: MarksAnswer, cx: &mut Cx<'_, Self>) {
         match answer {
             MarksAnswer::Confirmed(answer) => self.confirmed(cx, answer),
-            MarksAnswer::Looked(name, mark, answer) => self.looked(cx, name, mark, answer),
-            MarksAnswer::Written(name, mark, answer) => self.written(cx, name, mark, answer),
-            MarksAnswer::Again(name, mark) => {
-                self.known.paused(&name, mark);
+            MarksAnswer::Looked(asked, answer) => self.looked(cx, asked, answer),
+            MarksAnswer::Written(asked, answer) => self.written(cx, asked, answer),
+            MarksAnswer::Again(name, number) => {
+                self.known.paused(&name, number);
                 self.due.insert(name);
                 self.proceed(cx);
             }

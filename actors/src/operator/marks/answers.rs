@@ -6,16 +6,25 @@ use crate::{
     ports::{ClusterError, Object},
 };
 
+/// A mark that the server was asked about.
+pub(in crate::operator) struct AskedMark {
+    /// The Node's name.
+    pub(in crate::operator) name: String,
+    pub(in crate::operator) mark: NodeMark,
+    /// The Node's version when it was asked for.
+    pub(in crate::operator) version: String,
+}
+
 /// Answers to who marks Nodes.
 pub(in crate::operator) enum MarksAnswer {
     /// Whether this operator still leads.
     Confirmed(Result<bool, AskError>),
-    /// The pod by which the Node of that name gets that mark.
-    Looked(String, NodeMark, Result<Result<Object, ClusterError>, AskError>),
-    /// How that mark of the Node of that name went.
-    Written(String, NodeMark, Result<Result<(), ClusterError>, AskError>),
-    /// That Node may get that mark again.
-    Again(String, NodeMark),
+    /// The pod by which a Node gets a mark.
+    Looked(AskedMark, Result<Result<Object, ClusterError>, AskError>),
+    /// How a mark of a Node went.
+    Written(AskedMark, Result<Result<(), ClusterError>, AskError>),
+    /// The pause of that number is over, that of the Node of that name.
+    Again(String, u64),
     /// The server was left alone long enough.
     Rested,
 }

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::PodLabels;
+use super::{PodLabels, answers::AskedMark};
 use crate::{
     cluster::publish::{is_up_since, network_condition, says_up},
     host::{Pauses, Time},
@@ -121,8 +121,8 @@ enum NodePhase {
     Writing(String),
     /// It did, and the new version was not seen yet.
     Written,
-    /// That mark is not made for a while.
-    Pausing(NodeMark),
+    /// That mark is not made until the pause of that number is over.
+    Pausing(NodeMark, u64),
 }
 
 #[derive(Debug)]
@@ -142,6 +142,8 @@ pub(super) struct KnownAgents {
     pods: BTreeMap<ObjectKey, ScheduledAgent>,
     of_node: BTreeMap<String, BTreeSet<ObjectKey>>,
     nodes: BTreeMap<String, MarkableNode>,
+    /// Counts pauses.
+    pauses: u64,
 }
 
 impl KnownAgents {
@@ -192,7 +194,7 @@ impl KnownAgents {
         let is_ready = self.ready(name);
         let Some(node) = self.nodes.get_mut(name).filter(|_| is_ready != was_ready) else { return };
         node.made.clear();
-        if matches!(node.phase, NodePhase::Pausing(_)) {
+        if matches!(node.phase, NodePhase::Pausing(..)) {
             node.phase = NodePhase::Open;
         }
     }
@@ -240,7 +242,7 @@ impl KnownAgents {
         };
         match &node.phase {
             NodePhase::Open => {}
-            NodePhase::Pausing(paused) if *paused != mark => {}
+            NodePhase::Pausing(paused, _) if *paused != mark => {}
             _ => return NextMark::Nothing,
         }
         let left = node.made.get(&mark).map_or(Duration::ZERO, |made| {
@@ -252,50 +254,62 @@ impl KnownAgents {
         }
     }
 
-    /// The pod by which that Node is marked, which is asked for from now on.
-    pub(super) fn look(&mut self, name: &str, mark: NodeMark) -> Option<ObjectKey> {
+    /// The pod by which that Node is marked, which is asked for from now on, and the Node's version.
+    pub(super) fn look(&mut self, name: &str, mark: NodeMark) -> Option<(ObjectKey, String)> {
         let is_ready = mark != NodeMark::Taint;
         let of = |key: &&ObjectKey| self.pods.get(key).is_some_and(|it| it.is_ready == is_ready);
         let pod = self.of_node.get(name)?.iter().find(of)?.clone();
         let node = self.nodes.get_mut(name)?;
         node.phase = NodePhase::Looking(node.version.clone());
-        Some(pod)
+        Some((pod, node.version.clone()))
     }
 
     /// That is the pod as it is. What is known of a Node and of the pods there may be of two Nodes, one after
     /// the other of one name: so this was asked for when the Node was known.
     pub(super) fn looked(
         &mut self,
-        name: &str,
-        mark: NodeMark,
+        asked: &AskedMark,
         pod: &Object,
         settings: &MarkSettings,
     ) -> Looked {
-        let Some(node) = self.nodes.get_mut(name) else { return Looked::Changed };
-        let NodePhase::Looking(version) = std::mem::take(&mut node.phase) else {
-            return Looked::Changed;
-        };
-        if version != node.version {
+        let Some(node) = self.waits_for(asked) else { return Looked::Changed };
+        if asked.version != node.version {
             return Looked::Changed;
         }
-        let is_ready = mark != NodeMark::Taint;
+        let is_ready = asked.mark != NodeMark::Taint;
         let agent = settings.agent(&pod.key, &pod.value);
-        match agent.is_some_and(|agent| agent.node == name && agent.is_ready == is_ready) {
+        match agent.is_some_and(|agent| agent.node == asked.name && agent.is_ready == is_ready) {
             true => Looked::Holds,
             false => Looked::Unseen,
         }
     }
 
-    /// That Node is left alone with that mark, until [`KnownAgents::paused`].
-    pub(super) fn pause(&mut self, name: &str, mark: NodeMark) {
-        if let Some(node) = self.nodes.get_mut(name) {
-            node.phase = NodePhase::Pausing(mark);
+    /// The Node that waits for an answer about that, and waits no longer. An answer about another one of
+    /// its name, or about what was asked before, is nobody's.
+    fn waits_for(&mut self, asked: &AskedMark) -> Option<&mut MarkableNode> {
+        let node = self.nodes.get_mut(&asked.name)?;
+        let (NodePhase::Looking(version) | NodePhase::Writing(version)) = &node.phase else {
+            return None;
+        };
+        if *version != asked.version {
+            return None;
         }
+        node.phase = NodePhase::Open;
+        Some(node)
     }
 
-    pub(super) fn paused(&mut self, name: &str, mark: NodeMark) {
+    /// That Node is left alone with that mark, until [`KnownAgents::paused`] is told this number.
+    pub(super) fn pause(&mut self, name: &str, mark: NodeMark) -> u64 {
+        self.pauses += 1;
+        if let Some(node) = self.nodes.get_mut(name) {
+            node.phase = NodePhase::Pausing(mark, self.pauses);
+        }
+        self.pauses
+    }
+
+    pub(super) fn paused(&mut self, name: &str, number: u64) {
         if let Some(node) = self.nodes.get_mut(name)
-            && matches!(node.phase, NodePhase::Pausing(paused) if paused == mark)
+            && matches!(node.phase, NodePhase::Pausing(_, paused) if paused == number)
         {
             node.phase = NodePhase::Open;
         }
@@ -308,9 +322,10 @@ impl KnownAgents {
         mark: NodeMark,
         settings: &MarkSettings,
         now: &str,
-    ) -> Option<Verb> {
+    ) -> Option<(Verb, String)> {
         let node = self.nodes.get_mut(name)?;
         node.phase = NodePhase::Writing(node.version.clone());
+        let version = node.version.clone();
         let metadata = match mutated(Mutant::MarksUnversioned) {
             true => json!({}),
             false => json!({ "resourceVersion": node.version }),
@@ -323,20 +338,21 @@ impl KnownAgents {
             }
             NodeMark::SayUp => {
                 let conditions = json!({ "conditions": [is_up_since(now)] });
-                return Some(Verb::Status(json!({ "metadata": metadata, "status": conditions })));
+                let status = json!({ "metadata": metadata, "status": conditions });
+                return Some((Verb::Status(status), version));
             }
         }
-        Some(Verb::Merge(json!({ "metadata": metadata, "spec": { "taints": taints } })))
+        let patch = json!({ "metadata": metadata, "spec": { "taints": taints } });
+        Some((Verb::Merge(patch), version))
     }
 
     /// That mark was made; how often somebody undid it before, one time soon after the other.
-    pub(super) fn made(&mut self, name: &str, mark: NodeMark, now: Time) -> u32 {
-        let Some(node) = self.nodes.get_mut(name) else { return 0 };
-        let NodePhase::Writing(version) = std::mem::take(&mut node.phase) else { return 0 };
-        if version == node.version {
+    pub(super) fn made(&mut self, asked: &AskedMark, now: Time) -> u32 {
+        let Some(node) = self.waits_for(asked) else { return 0 };
+        if asked.version == node.version {
             node.phase = NodePhase::Written;
         }
-        let made = node.made.entry(mark).or_insert(MarkMade { times: 0, at: now });
+        let made = node.made.entry(asked.mark).or_insert(MarkMade { times: 0, at: now });
         if now.since(made.at) >= QUIET {
             made.times = 0;
         }
@@ -345,21 +361,18 @@ impl KnownAgents {
     }
 
     /// The server has another version: whether that was seen by now.
-    pub(super) fn refused(&mut self, name: &str) -> bool {
-        let Some(node) = self.nodes.get_mut(name) else { return false };
-        let NodePhase::Writing(version) = std::mem::take(&mut node.phase) else { return false };
-        let is_seen = version != node.version;
+    pub(super) fn refused(&mut self, asked: &AskedMark) -> bool {
+        let Some(node) = self.waits_for(asked) else { return false };
+        let is_seen = asked.version != node.version;
         if !is_seen {
             node.phase = NodePhase::Written;
         }
         is_seen
     }
 
-    /// Nothing was written.
-    pub(super) fn failed(&mut self, name: &str) {
-        if let Some(node) = self.nodes.get_mut(name) {
-            node.phase = NodePhase::Open;
-        }
+    /// Nothing was written; whether the Node is still the one that was to be.
+    pub(super) fn failed(&mut self, asked: &AskedMark) -> bool {
+        self.waits_for(asked).is_some()
     }
 }
 
@@ -389,5 +402,81 @@ impl MarkableNode {
 
     fn is_tainted(&self, key: &str) -> bool {
         self.taints.iter().any(|taint| taint["key"] == key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> MarkSettings {
+        MarkSettings {
+            namespace: "kube-system".to_owned(),
+            labels: "k8s-app=volvox".parse().unwrap(),
+            taint: "not-ready".to_owned(),
+            removes_taint: true,
+            sets_taint: false,
+            says_up: false,
+        }
+    }
+
+    fn agent(ready: bool) -> Object {
+        let key = ObjectKey { namespace: "kube-system".to_owned(), name: "a".to_owned() };
+        let status = if ready { "True" } else { "False" };
+        let value = json!({
+            "metadata": { "labels": { "k8s-app": "volvox" } },
+            "spec": { "nodeName": "n1" },
+            "status": { "conditions": [{ "type": "Ready", "status": status }] },
+        });
+        Object { key, value }
+    }
+
+    fn node(version: &str) -> Value {
+        json!({
+            "metadata": { "uid": format!("uid-{version}"), "resourceVersion": version },
+            "spec": { "taints": [{ "key": "not-ready" }] },
+        })
+    }
+
+    /// A Node with a ready agent.
+    fn known() -> KnownAgents {
+        let mut known = KnownAgents::default();
+        known.set_node("n1", Some(&node("1")));
+        let Object { key, value } = agent(true);
+        known.set_pod(key, Some(&value), &settings());
+        known
+    }
+
+    #[test]
+    fn an_answer_about_a_node_before_of_that_name_is_nobody_s() {
+        let (mut known, settings) = (known(), settings());
+        let look = |known: &mut KnownAgents| {
+            let (_, version) = known.look("n1", NodeMark::Untaint).unwrap();
+            AskedMark { name: "n1".to_owned(), mark: NodeMark::Untaint, version }
+        };
+        let first = look(&mut known);
+        known.set_node("n1", None);
+        known.set_node("n1", Some(&node("2")));
+        let second = look(&mut known);
+        assert_eq!(known.looked(&first, &agent(true), &settings), Looked::Changed);
+        assert!(!known.failed(&first), "nor does its failure matter");
+        assert_eq!(known.looked(&second, &agent(true), &settings), Looked::Holds);
+    }
+
+    #[test]
+    fn a_pause_ends_by_its_own_timer_alone() {
+        let (mut known, settings) = (known(), settings());
+        let next = |known: &KnownAgents| known.next("n1", &settings, Time(0));
+        let first = known.pause("n1", NodeMark::Untaint);
+        for ready in [false, true] {
+            let Object { key, value } = agent(ready);
+            known.set_pod(key, Some(&value), &settings);
+        }
+        assert_eq!(next(&known), NextMark::Make(NodeMark::Untaint), "it is asked for anew");
+        let second = known.pause("n1", NodeMark::Untaint);
+        known.paused("n1", first);
+        assert_eq!(next(&known), NextMark::Nothing);
+        known.paused("n1", second);
+        assert_eq!(next(&known), NextMark::Make(NodeMark::Untaint));
     }
 }

@@ -305,6 +305,7 @@ fn with_restoring_switched_off_nothing_reaches_what_there_is_and_nothing_of_it_i
     assert_eq!(world.list().len(), 0);
     assert!(!before.0.rows.lxc.is_empty());
     before.0.rows.lxc.clear();
+    before.0.rows.routes.clear();
     assert_eq!((world.kernel.state(), world.disk.files()), before);
     // Neither its number nor its addresses are given to anybody.
     let number = crate::endpoints::endpoint::EndpointSpec { id: Some(ID), ..spec(3) };

@@ -28,7 +28,7 @@ use tokio::{
     net::{TcpListener, UnixListener},
     sync::watch,
     task::yield_now,
-    time::timeout,
+    time::{Instant, timeout_at},
 };
 
 use super::places::{Place, Places};
@@ -192,18 +192,25 @@ pub async fn serve<L: Listener>(
     // Those who connected before are answered as well. What the kernel has to tell of them is heard
     // between two turns.
     let mut turns = 0..TURNS;
+    let deadline = Instant::now() + STOP_PATIENCE;
     for _ in 0..WAITING_MAX {
-        tokio::select! {
+        let stream = tokio::select! {
             biased;
-            Some(next) = next(&mut listener, &terms) => begin(next),
+            (stream, _) = listener.accept() => stream,
             () = ready(()) => match turns.next() {
-                Some(_) => yield_now().await,
+                Some(_) => {
+                    yield_now().await;
+                    continue;
+                }
                 None => break,
             },
-        }
+        };
+        // Who was accepted keeps waiting for a place.
+        let Ok(Some(place)) = timeout_at(deadline, terms.places.take()).await else { break };
+        begin((stream, place));
     }
     drop(listener);
-    let _ = timeout(STOP_PATIENCE, terms.places.all_free()).await;
+    let _ = timeout_at(deadline, terms.places.all_free()).await;
 }
 
 /// The next one who connects, and his place.

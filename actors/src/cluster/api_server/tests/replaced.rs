@@ -153,7 +153,7 @@ fn a_silent_server_is_asked_seldom() {
     let (asked, listed) = (server(&world).asked, cluster.lists());
     world.advance(10 * MINUTE);
     let questions = server(&world).asked - asked;
-    assert!((20..=61).contains(&questions), "{questions} in ten minutes");
+    assert!((20..=40).contains(&questions), "{questions} in ten minutes");
     let sources = states(&world).len() as u64;
     let lists = cluster.lists() - listed - questions;
     assert!(lists <= sources * 2 * 22, "{lists} pages of {sources} sources");
