@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::{
     MarkSettings, MarksMsg, MarksView,
-    answers::{AskedMark, MarksAnswer},
-    known::{KnownAgents, Looked, NextMark, NodeMark},
+    answers::MarksAnswer,
+    known::{AskedMark, KnownAgents, Looked, NextMark, NodeMark},
 };
 use crate::{
     cluster::backoff::Backoff,

@@ -1,19 +1,10 @@
 //! What who marks Nodes hears of its own questions and timers.
 
-use super::known::NodeMark;
+use super::known::AskedMark;
 use crate::{
     host::{AskError, Message},
     ports::{ClusterError, Object},
 };
-
-/// A mark that the server was asked about.
-pub(in crate::operator) struct AskedMark {
-    /// The Node's name.
-    pub(in crate::operator) name: String,
-    pub(in crate::operator) mark: NodeMark,
-    /// The Node's version when it was asked for.
-    pub(in crate::operator) version: String,
-}
 
 /// Answers to who marks Nodes.
 pub(in crate::operator) enum MarksAnswer {

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{PodLabels, answers::AskedMark};
+use super::PodLabels;
 use crate::{
     cluster::publish::{is_up_since, network_condition, says_up},
     host::{Pauses, Time},
@@ -74,6 +74,15 @@ pub(in crate::operator) enum NodeMark {
     SayUp,
     /// The taint comes.
     Taint,
+}
+
+/// A mark that the server was asked about.
+pub(in crate::operator) struct AskedMark {
+    /// The Node's name.
+    pub(in crate::operator) name: String,
+    pub(in crate::operator) mark: NodeMark,
+    /// The Node's version when it was asked for.
+    pub(in crate::operator) version: String,
 }
 
 /// What is to be done with a Node.
