@@ -8,9 +8,8 @@
 mod actor;
 mod answers;
 mod leftovers;
-mod messages;
+mod view;
 
 pub use actor::CollectorSettings;
 pub(super) use actor::{Collector, CollectorPeers};
-pub(super) use messages::CollectorMsg;
-pub use messages::CollectorView;
+pub use view::CollectorView;

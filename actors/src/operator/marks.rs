@@ -15,11 +15,10 @@
 mod actor;
 mod answers;
 mod known;
-mod messages;
 mod pod_labels;
+mod view;
 
 pub(super) use actor::{MarksPeers, NodeMarker};
 pub use known::MarkSettings;
-pub(super) use messages::MarksMsg;
-pub use messages::MarksView;
 pub use pod_labels::{PodLabels, PodLabelsError};
+pub use view::MarksView;

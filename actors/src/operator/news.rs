@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 
-use crate::ports::ObjectKey;
+use crate::{
+    host::{Lane, Message, Reply},
+    ports::ObjectKey,
+};
 
 /// Objects that an operator follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -40,4 +43,28 @@ pub(super) enum ObjectNews {
     Changed(FollowedKind, Vec<(ObjectKey, Option<Value>)>),
     /// Whether all of them are known.
     Standing(FollowedKind, KindStanding),
+}
+
+/// What those who work can be told; each shows a view of its own.
+pub(super) enum WorkerMsg<View: 'static> {
+    /// From the cluster.
+    News(ObjectNews),
+    /// Show what there is, and what was done.
+    Show(Reply<View>),
+}
+
+impl<View: 'static> Message for WorkerMsg<View> {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::News(_) => "News",
+            Self::Show(_) => "Show",
+        }
+    }
+
+    fn lane(&self) -> Lane {
+        match self {
+            Self::News(_) => Lane::Control,
+            Self::Show(_) => Lane::Request,
+        }
+    }
 }

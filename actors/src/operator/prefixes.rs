@@ -10,10 +10,9 @@
 mod actor;
 mod answers;
 mod grants;
-mod messages;
 mod pool;
+mod view;
 
 pub(super) use actor::{PrefixAllocator, PrefixesPeers};
-pub(super) use messages::PrefixesMsg;
-pub use messages::PrefixesView;
 pub use pool::{ClusterPools, PoolError, PoolRange};
+pub use view::PrefixesView;

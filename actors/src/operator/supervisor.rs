@@ -5,13 +5,13 @@ use std::rc::Rc;
 use serde_json::Value;
 
 use super::{
-    collector::{Collector, CollectorMsg, CollectorPeers, CollectorSettings, CollectorView},
+    collector::{Collector, CollectorPeers, CollectorSettings, CollectorView},
     ending::{Ending, OnlyLife, OperatorEnd},
     follower::{FeedSubscriber, Follower},
     leadership::{Leadership, LeadershipMsg, LeadershipPeers, LeadershipSettings, LeadershipView},
-    marks::{MarkSettings, MarksMsg, MarksPeers, MarksView, NodeMarker},
-    news::FollowedKind,
-    prefixes::{ClusterPools, PrefixAllocator, PrefixesMsg, PrefixesPeers, PrefixesView},
+    marks::{MarkSettings, MarksPeers, MarksView, NodeMarker},
+    news::{FollowedKind, WorkerMsg},
+    prefixes::{ClusterPools, PrefixAllocator, PrefixesPeers, PrefixesView},
     resources::ALWAYS,
 };
 use crate::{
@@ -51,10 +51,10 @@ pub struct OperatorSupervisor {
 /// Those who work for who leads.
 #[derive(Clone)]
 struct Workers {
-    prefixes: Ref<PrefixesMsg>,
-    collector: Ref<CollectorMsg>,
+    prefixes: Ref<WorkerMsg<PrefixesView>>,
+    collector: Ref<WorkerMsg<CollectorView>>,
     /// None if there is nothing to mark.
-    marks: Option<Ref<MarksMsg>>,
+    marks: Option<Ref<WorkerMsg<MarksView>>>,
 }
 
 /// What who asks wants to see of those who work.
@@ -103,10 +103,10 @@ impl OperatorSupervisor {
     pub fn show(&self, questions: OperatorQuestions) {
         if let Some(workers) = self.workers.try_get() {
             // Who is gone lets go of the question, and who asked hears that.
-            let _ = workers.prefixes.tell(PrefixesMsg::Show(questions.prefixes));
-            let _ = workers.collector.tell(CollectorMsg::Show(questions.collector));
+            let _ = workers.prefixes.tell(WorkerMsg::Show(questions.prefixes));
+            let _ = workers.collector.tell(WorkerMsg::Show(questions.collector));
             if let Some(marks) = workers.marks {
-                let _ = marks.tell(MarksMsg::Show(questions.marks));
+                let _ = marks.tell(WorkerMsg::Show(questions.marks));
             }
         }
     }
@@ -152,7 +152,7 @@ impl Leader {
         host: &Host,
         pools: ClusterPools,
         recorded: Option<String>,
-    ) -> Ref<PrefixesMsg> {
+    ) -> Ref<WorkerMsg<PrefixesView>> {
         let peers = PrefixesPeers {
             cluster: Rc::clone(&self.cluster),
             leadership: self.leadership.clone(),
@@ -162,7 +162,7 @@ impl Leader {
         host.spawn("prefixes", CAPACITY, make)
     }
 
-    fn collector(&self, host: &Host, settings: CollectorSettings) -> Ref<CollectorMsg> {
+    fn collector(&self, host: &Host, settings: CollectorSettings) -> Ref<WorkerMsg<CollectorView>> {
         let peers = CollectorPeers {
             cluster: Rc::clone(&self.cluster),
             leadership: self.leadership.clone(),
@@ -171,7 +171,7 @@ impl Leader {
         host.spawn("collector", CAPACITY, move || Collector::new(peers.clone(), settings))
     }
 
-    fn marker(&self, host: &Host, settings: MarkSettings, seed: u64) -> Ref<MarksMsg> {
+    fn marker(&self, host: &Host, settings: MarkSettings, seed: u64) -> Ref<WorkerMsg<MarksView>> {
         let peers = MarksPeers {
             cluster: Rc::clone(&self.cluster),
             leadership: self.leadership.clone(),
@@ -196,18 +196,18 @@ impl Leader {
             let mut all = vec![
                 FeedSubscriber {
                     name: "prefixes",
-                    to: workers.prefixes.outlet(PrefixesMsg::News),
+                    to: workers.prefixes.outlet(WorkerMsg::News),
                     of: &[FollowedKind::CiliumNodes],
                 },
                 FeedSubscriber {
                     name: "collector",
-                    to: workers.collector.outlet(CollectorMsg::News),
+                    to: workers.collector.outlet(WorkerMsg::News),
                     of: &ALWAYS,
                 },
             ];
             all.extend(workers.marks.iter().map(|marks| FeedSubscriber {
                 name: "marks",
-                to: marks.outlet(MarksMsg::News),
+                to: marks.outlet(WorkerMsg::News),
                 of: &[FollowedKind::Nodes, FollowedKind::AgentPods],
             }));
             all

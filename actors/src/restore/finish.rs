@@ -6,7 +6,7 @@ use super::{
     Restore, RestorePeers, RestorePlan,
     answers::RestoreAnswer,
     messages::MappingSource,
-    prune::{prune, unrestored, unseen},
+    prune::{prune, reached, unseen},
     rebuild,
     report::RestoreOutcome,
     state::{PATIENCE, RestorePhase},
@@ -113,7 +113,7 @@ impl Restore {
             return;
         }
         if !self.state.enabled {
-            self.state.cleanup.prune = unrestored(&self.state.kernel, &self.state.alive).into();
+            self.state.cleanup.prune = reached(&self.state.kernel, &self.state.alive).into();
             self.state.phase = RestorePhase::Pruning;
             return self.prune_next(cx);
         }

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use crate::{
     model::{Addresses, EndpointId},
-    ports::{ConfigRow, HOST_IFINDEX, KernelOp, KernelSnapshot, Link, LxcRow, lxc_flags},
+    ports::{ConfigRow, HOST_IFINDEX, KernelOp, KernelSnapshot, Link, lxc_flags},
 };
 
 /// A step that removes what nobody claims.
@@ -51,33 +51,24 @@ pub(super) fn unseen((&id, all): (&EndpointId, &BTreeSet<IpAddr>)) -> Vec<Remova
     slots.into_iter().map(clear).chain(all.iter().map(scrub)).collect()
 }
 
-/// Rows and routes by which the node reaches endpoints that are not restored. All else of them stays.
-pub(super) fn unrestored(kernel: &KernelSnapshot, alive: &BTreeSet<EndpointId>) -> Vec<Removal> {
-    let ways = |(address, row)| [lxc_row(address, row), route(address, row)];
-    dead_lxc(kernel, alive).flat_map(ways).collect()
-}
-
-fn dead_lxc<'a>(
-    kernel: &'a KernelSnapshot,
-    alive: &'a BTreeSet<EndpointId>,
-) -> impl Iterator<Item = (IpAddr, &'a LxcRow)> {
-    let of_dead = |(_, row): &(&IpAddr, &LxcRow)| {
+/// Rows and routes by which the node reaches endpoints of which none of the living is. Where nothing is
+/// restored, all else of them stays.
+pub(super) fn reached(kernel: &KernelSnapshot, alive: &BTreeSet<EndpointId>) -> Vec<Removal> {
+    let mut ops = Vec::new();
+    for (&address, row) in &kernel.lxc {
         let id = EndpointId(row.endpoint);
-        row.flags & lxc_flags::HOST == 0 && id.0 != 0 && !alive.contains(&id)
-    };
-    kernel.lxc.iter().filter(of_dead).map(|(&address, row)| (address, row))
+        if row.flags & lxc_flags::HOST == 0 && is_dead(id, alive) {
+            let op = KernelOp::DeleteLxc { address, endpoint: row.endpoint };
+            ops.push(Removal::new(id, op, format!("cilium_lxc {address} of endpoint {id}")));
+            let op = KernelOp::DeleteRoute { address, ifindex: row.ifindex };
+            ops.push(Removal::new(id, op, format!("route to {address} of endpoint {id}")));
+        }
+    }
+    ops
 }
 
-fn lxc_row(address: IpAddr, row: &LxcRow) -> Removal {
-    let (endpoint, id) = (row.endpoint, EndpointId(row.endpoint));
-    let op = KernelOp::DeleteLxc { address, endpoint };
-    Removal::new(id, op, format!("cilium_lxc {address} of endpoint {id}"))
-}
-
-fn route(address: IpAddr, row: &LxcRow) -> Removal {
-    let id = EndpointId(row.endpoint);
-    let op = KernelOp::DeleteRoute { address, ifindex: row.ifindex };
-    Removal::new(id, op, format!("route to {address} of endpoint {id}"))
+fn is_dead(id: EndpointId, alive: &BTreeSet<EndpointId>) -> bool {
+    id.0 != 0 && !alive.contains(&id)
 }
 
 /// What nobody of the living claims, of all that the kernel held at start. Run once every restored
@@ -88,11 +79,8 @@ pub(super) fn prune(
     alive: &BTreeSet<EndpointId>,
     host: Option<EndpointId>,
 ) -> Vec<Removal> {
-    let dead = |id: &EndpointId| id.0 != 0 && !alive.contains(id);
-    let mut ops = Vec::new();
-    for (address, row) in dead_lxc(kernel, alive) {
-        ops.extend([lxc_row(address, row), route(address, row)]);
-    }
+    let dead = |id: &EndpointId| is_dead(*id, alive);
+    let mut ops = reached(kernel, alive);
     let is_left = |(ifindex, row): &(&u32, &ConfigRow)| match **ifindex {
         HOST_IFINDEX => host != Some(row.endpoint),
         _ => dead(&row.endpoint),

@@ -248,14 +248,19 @@ fn has_host_ports(spec: Option<&Value>) -> bool {
 
 /// The conditions of one type, of which most tell the time.
 fn one_condition(status: &mut Value, named: &str) -> Vec<Value> {
-    let mut conditions = match status["conditions"].take() {
-        Value::Array(conditions) => conditions,
+    match status["conditions"].take() {
+        Value::Array(mut conditions) => {
+            keep_condition(&mut conditions, named);
+            conditions
+        }
         _ => Vec::new(),
-    };
+    }
+}
+
+fn keep_condition(conditions: &mut Vec<Value>, named: &str) {
     conditions.retain(|condition| condition["type"] == named);
     let all = conditions.iter_mut().filter_map(Value::as_object_mut);
     all.for_each(|condition| keep(condition, &CONDITION));
-    conditions
 }
 
 /// The condition and the taint that an agent writes, and the addresses.
@@ -266,9 +271,7 @@ fn node(object: &mut Map<String, Value>) {
     let Some(Value::Object(status)) = object.get_mut("status") else { return };
     keep(status, &["addresses", "conditions"]);
     if let Some(Value::Array(conditions)) = status.get_mut("conditions") {
-        conditions.retain(|condition| condition["type"] == "NetworkUnavailable");
-        let all = conditions.iter_mut().filter_map(Value::as_object_mut);
-        all.for_each(|condition| keep(condition, &CONDITION));
+        keep_condition(conditions, "NetworkUnavailable");
     }
 }
 

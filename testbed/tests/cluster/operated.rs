@@ -1,7 +1,10 @@
 //! Operators with the packaged rights and a real API server: prefixes, what is left over, marks of Nodes, and
 //! the death of the one who leads.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -61,6 +64,15 @@ fn wait_for_prefixes(client: &ApiClient, count: usize) -> Result<BTreeMap<String
     prefixes(client)
 }
 
+/// A node, and a server at which operators have the packaged rights alone.
+fn started(program: PathBuf) -> Result<(Node, Etcd, ApiServer)> {
+    let node = Node::new(Binaries::find()?)?;
+    let etcd = Etcd::start(&node.path("etcd"))?;
+    let server = ApiServer::start_strict(program, &node.path("api"), &etcd)?;
+    account(&server, MANIFEST)?;
+    Ok((node, etcd, server))
+}
+
 /// Starts both, and waits until one leads: that one first.
 fn two_operators(server: &ApiServer, place: &Path) -> Result<[Operator; 2]> {
     let start = |number| Operator::start(number, &server.kubeconfig(), place, &FLAGS);
@@ -73,10 +85,7 @@ fn two_operators(server: &ApiServer, place: &Path) -> Result<[Operator; 2]> {
 fn operators_give_prefixes_and_remove_what_is_left_over() {
     lab::test("operated::operators_give_prefixes_and_remove_what_is_left_over", || {
         let Some(program) = ApiServer::find() else { return Ok(()) };
-        let node = Node::new(Binaries::find()?)?;
-        let etcd = Etcd::start(&node.path("etcd"))?;
-        let server = ApiServer::start_strict(program, &node.path("api"), &etcd)?;
-        account(&server, MANIFEST)?;
+        let (node, _etcd, server) = started(program)?;
         let client = server.client();
         let [mut leader, second] = two_operators(&server, &node.path("."))?;
 
@@ -164,10 +173,7 @@ fn marks(client: &ApiClient, name: &str) -> Result<(Vec<String>, String)> {
 fn operators_mark_nodes_by_the_agents_that_run_there() {
     lab::test("operated::operators_mark_nodes_by_the_agents_that_run_there", || {
         let Some(program) = ApiServer::find() else { return Ok(()) };
-        let node = Node::new(Binaries::find()?)?;
-        let etcd = Etcd::start(&node.path("etcd"))?;
-        let server = ApiServer::start_strict(program, &node.path("api"), &etcd)?;
-        account(&server, MANIFEST)?;
+        let (node, _etcd, server) = started(program)?;
         let client = server.client();
         for (name, taints) in [("n1", json!([TAINT, "theirs"])), ("n2", json!([]))] {
             let taints = taints.as_array().context("no taints")?.iter();

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, mem, rc::Rc, time::Duration};
 use serde_json::json;
 
 use super::{
-    CollectorMsg, CollectorView,
+    CollectorView,
     answers::CollectorAnswer,
     leftovers::{HEARTBEAT, Kind, Known, Leftover},
 };
@@ -16,7 +16,7 @@ use crate::{
     operator::{
         ending::OnlyLife,
         leadership::LeadershipMsg,
-        news::ObjectNews,
+        news::{ObjectNews, WorkerMsg},
         resources::{nodes, pods},
     },
     ports::{Cluster, ClusterError, Object, ObjectWrite, Verb},
@@ -256,7 +256,7 @@ fn has_ended(owner: &Object) -> bool {
 }
 
 impl Behaviour for Collector {
-    type Msg = CollectorMsg;
+    type Msg = WorkerMsg<CollectorView>;
     type Answer = CollectorAnswer;
     type Observed = CollectorView;
 
@@ -266,17 +266,17 @@ impl Behaviour for Collector {
         }
     }
 
-    fn handle(&mut self, msg: CollectorMsg, cx: &mut Cx<'_, Self>) {
+    fn handle(&mut self, msg: WorkerMsg<CollectorView>, cx: &mut Cx<'_, Self>) {
         match msg {
-            CollectorMsg::News(ObjectNews::Changed(of, objects)) => {
+            WorkerMsg::News(ObjectNews::Changed(of, objects)) => {
                 for (key, value) in objects {
                     self.known.set(of, key, value, cx.now());
                 }
             }
-            CollectorMsg::News(ObjectNews::Standing(of, standing)) => {
+            WorkerMsg::News(ObjectNews::Standing(of, standing)) => {
                 self.known.set_standing(of, standing);
             }
-            CollectorMsg::Show(reply) => reply.send(self.observe()),
+            WorkerMsg::Show(reply) => reply.send(self.observe()),
         }
     }
 

@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    MarkSettings, MarksMsg, MarksView,
+    MarkSettings, MarksView,
     answers::MarksAnswer,
     known::{AskedMark, KnownAgents, Looked, NextMark, NodeMark},
 };
@@ -21,7 +21,7 @@ use crate::{
     operator::{
         ending::OnlyLife,
         leadership::LeadershipMsg,
-        news::{FollowedKind, ObjectNews},
+        news::{FollowedKind, ObjectNews, WorkerMsg},
         resources::nodes,
     },
     ports::{Cluster, ClusterError, Object, ObjectKey, ObjectWrite},
@@ -306,7 +306,7 @@ impl NodeMarker {
 }
 
 impl Behaviour for NodeMarker {
-    type Msg = MarksMsg;
+    type Msg = WorkerMsg<MarksView>;
     type Answer = MarksAnswer;
     type Observed = MarksView;
 
@@ -314,13 +314,13 @@ impl Behaviour for NodeMarker {
         self.peers.life.begin();
     }
 
-    fn handle(&mut self, msg: MarksMsg, cx: &mut Cx<'_, Self>) {
+    fn handle(&mut self, msg: WorkerMsg<MarksView>, cx: &mut Cx<'_, Self>) {
         match msg {
-            MarksMsg::News(ObjectNews::Changed(of, objects)) => self.changed(of, objects),
-            MarksMsg::News(ObjectNews::Standing(of, standing)) => {
+            WorkerMsg::News(ObjectNews::Changed(of, objects)) => self.changed(of, objects),
+            WorkerMsg::News(ObjectNews::Standing(of, standing)) => {
                 self.known.set_standing(of, standing);
             }
-            MarksMsg::Show(reply) => return reply.send(self.observe()),
+            WorkerMsg::Show(reply) => return reply.send(self.observe()),
         }
         self.proceed(cx);
     }

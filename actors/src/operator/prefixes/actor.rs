@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use serde_json::{Value, json};
 
 use super::{
-    PrefixesMsg, PrefixesView,
+    PrefixesView,
     answers::PrefixesAnswer,
     grants::{Grant, Grants},
     pool::{ClusterPools, Family, Occupied, shared},
@@ -18,7 +18,7 @@ use crate::{
     operator::{
         ending::OnlyLife,
         leadership::LeadershipMsg,
-        news::{FollowedKind, KindStanding, ObjectNews},
+        news::{FollowedKind, KindStanding, ObjectNews, WorkerMsg},
     },
     ports::{Cluster, ClusterError, ObjectKey, ObjectWrite, Verb},
 };
@@ -337,7 +337,7 @@ fn troubles_of_shared(nodes: &BTreeMap<String, PoolNode>) -> BTreeMap<String, St
 }
 
 impl Behaviour for PrefixAllocator {
-    type Msg = PrefixesMsg;
+    type Msg = WorkerMsg<PrefixesView>;
     type Answer = PrefixesAnswer;
     type Observed = PrefixesView;
 
@@ -348,11 +348,11 @@ impl Behaviour for PrefixAllocator {
         }
     }
 
-    fn handle(&mut self, msg: PrefixesMsg, cx: &mut Cx<'_, Self>) {
+    fn handle(&mut self, msg: WorkerMsg<PrefixesView>, cx: &mut Cx<'_, Self>) {
         match msg {
-            PrefixesMsg::News(ObjectNews::Changed(_, objects)) => self.changed(objects),
-            PrefixesMsg::News(ObjectNews::Standing(_, standing)) => self.standing = standing,
-            PrefixesMsg::Show(reply) => return reply.send(self.observe()),
+            WorkerMsg::News(ObjectNews::Changed(_, objects)) => self.changed(objects),
+            WorkerMsg::News(ObjectNews::Standing(_, standing)) => self.standing = standing,
+            WorkerMsg::Show(reply) => return reply.send(self.observe()),
         }
         self.advance(cx);
     }

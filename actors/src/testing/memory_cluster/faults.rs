@@ -118,25 +118,29 @@ impl MemoryCluster {
 
     /// Another cluster's server, which has these objects only, answers from now on.
     pub fn replace(&self, objects: impl IntoIterator<Item = Value>) {
-        self.0.borrow_mut().cluster += 1;
-        let version = self.0.borrow().version + 1000;
+        let version = self.another();
         self.begin_anew(version, BTreeMap::new());
         objects.into_iter().for_each(|object| self.apply(object));
     }
 
     /// The same, and those who watch are told nothing of it.
     pub fn replace_unnoticed(&self, objects: impl IntoIterator<Item = Value>) {
+        let version = self.another();
+        self.hold_only(version, BTreeMap::new());
+        self.has_told();
+        objects.into_iter().for_each(|object| self.apply(object));
+        self.has_told();
+    }
+
+    /// It is another cluster's from now on; what its version is then.
+    fn another(&self) -> u64 {
         let mut server = self.0.borrow_mut();
         server.cluster += 1;
-        server.connections += 1;
-        server.version += 1000;
-        server.objects.clear();
-        server.history.clear();
-        server.listings.clear();
-        let version = server.version;
-        server.watches.values_mut().for_each(|watcher| watcher.seen = version);
-        drop(server);
-        objects.into_iter().for_each(|object| self.apply(object));
+        server.version + 1000
+    }
+
+    /// Those who watch hear nothing of what happened so far.
+    fn has_told(&self) {
         let server = &mut *self.0.borrow_mut();
         let version = server.version;
         server.watches.values_mut().for_each(|watcher| watcher.seen = version);
@@ -148,16 +152,22 @@ impl MemoryCluster {
     }
 
     fn begin_anew(&self, version: u64, objects: BTreeMap<String, BTreeMap<ObjectKey, Value>>) {
+        self.hold_only(version, objects);
         let mut server = self.0.borrow_mut();
-        (server.version, server.objects, server.compacted) = (version, objects, 0);
-        server.connections += 1;
-        server.history.clear();
-        server.listings.clear();
         let watches = server.watches.values_mut();
         let ended: Vec<_> = watches.filter_map(|watcher| watcher.waiting.take()).collect();
         drop(server);
         let error = || ClusterError::Unreachable("connection closed".to_owned());
         ended.into_iter().for_each(|reply| reply.send(Err(error())));
+    }
+
+    /// Has these objects only, and knows nothing of what was before.
+    fn hold_only(&self, version: u64, objects: BTreeMap<String, BTreeMap<ObjectKey, Value>>) {
+        let mut server = self.0.borrow_mut();
+        (server.version, server.objects, server.compacted) = (version, objects, 0);
+        server.connections += 1;
+        server.history.clear();
+        server.listings.clear();
     }
 
     /// Says of every object once more that it is as it is.
