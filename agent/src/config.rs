@@ -9,7 +9,6 @@ mod check;
 mod cilium_keys;
 mod cni;
 mod error;
-mod etcd;
 mod kube_proxy;
 mod layers;
 mod map_sizes;
@@ -28,11 +27,11 @@ use clap::{
     error::ErrorKind, parser::ValueSource,
 };
 use volvox_cluster::{Access, Servers};
+use volvox_etcd::EtcdOptions;
 
 pub use aggregation::{MonitorAggregation, TcpFlags, TcpFlagsError};
 pub use cni::{ChainingMode, CniOptions};
 pub use error::ConfigError;
-pub use etcd::{EtcdOptions, OptionError};
 pub use kube_proxy::KubeProxyOptions;
 pub use layers::Origin;
 pub use map_sizes::ConntrackSizes;

@@ -24,7 +24,7 @@ use volvox_rest::delete_queue::DeleteQueue;
 use crate::{
     api, config, datapath,
     guarded::is_guarded,
-    ports::kvstore,
+    ports::embedded,
     remembered::{self, Remembered},
 };
 
@@ -74,7 +74,7 @@ pub fn bodies(data: &[u8]) {
 
 /// What is said of etcd.
 pub fn etcd(data: &[u8]) {
-    kvstore::fuzzing::etcd(scratch(), data);
+    volvox_etcd::fuzzing::etcd(scratch(), data);
 }
 
 /// What an API server says.
@@ -161,7 +161,7 @@ pub fn rows(data: &[u8]) {
 
 /// The embedded store's file.
 pub fn store(data: &[u8]) {
-    kvstore::fuzzing::store(scratch(), data);
+    embedded::fuzzing::store(scratch(), data);
 }
 
 /// A flight recorder's ring or what was exported from one, as the page opens it and as it is told.

@@ -16,6 +16,9 @@ use volvox_actors::{
     services::service_cache::ServicesMsg,
 };
 use volvox_cluster::ClusterPort;
+use volvox_etcd::Etcd;
+#[cfg(feature = "etcd-rs")]
+use volvox_etcd::EtcdRs;
 use volvox_inspect::{
     evidence::{Evidence, PastLife},
     flight::boot_id,
@@ -29,8 +32,6 @@ use volvox_system::{
 
 #[cfg(not(feature = "etcd-rs"))]
 use crate::config::WITHOUT_ETCD_RS;
-#[cfg(feature = "etcd-rs")]
-use crate::ports::kvstore::EtcdRs;
 use crate::{
     api::{self, Opener},
     boot::{Boot, POD_INTERFACES, Phase},
@@ -42,8 +43,7 @@ use crate::{
     node_facts::FactsWatch,
     node_information,
     ports::{
-        ClusterDirectory, DiskPort, Ears, LinkWatch, SignalWatch,
-        kvstore::{Embedded, Etcd},
+        ClusterDirectory, DiskPort, Ears, Embedded, LinkWatch, SignalWatch,
         manifests::{Manifests, Watch},
     },
     queued_deletions,

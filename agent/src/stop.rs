@@ -13,7 +13,7 @@ use volvox_inspect::flight::FlightView;
 
 use crate::{
     datapath::KernelPort,
-    ports::{DiskPort, kvstore::Embedded},
+    ports::{DiskPort, Embedded},
     servers::Servers,
 };
 

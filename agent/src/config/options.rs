@@ -11,12 +11,13 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use serde::Serialize;
 use volvox_actors::node::devices::DevicePattern;
 use volvox_cluster::Servers;
+use volvox_etcd::EtcdOptions;
 use volvox_system::duration::{as_nanoseconds, parse_duration};
 
 use super::{
-    AllowLocalhost, CniOptions, EnablePolicy, EtcdOptions, IdentityAllocationMode, Ipam,
-    KubeProxyOptions, KvStoreKind, LbAlgorithm, LbMode, LogFormat, LogLevel, MonitorAggregation,
-    NoBackendResponse, NodeAddress, Range, RateLimits, RoutingMode, TcpFlags, TunnelProtocol,
+    AllowLocalhost, CniOptions, EnablePolicy, IdentityAllocationMode, Ipam, KubeProxyOptions,
+    KvStoreKind, LbAlgorithm, LbMode, LogFormat, LogLevel, MonitorAggregation, NoBackendResponse,
+    NodeAddress, Range, RateLimits, RoutingMode, TcpFlags, TunnelProtocol,
     aggregation::parse_interval,
     values::{
         OptionalAddress, parse_lease_ttl, parse_list, parse_listen_address, parse_optional_address,

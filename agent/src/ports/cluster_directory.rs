@@ -5,12 +5,9 @@ use std::{collections::BTreeMap, fs, path::PathBuf, rc::Rc};
 
 use tokio::{sync::mpsc, task::spawn_local};
 use volvox_actors::ports::{ClustersSink, RemoteClusters, Way};
+use volvox_etcd::{Etcd, EtcdOptions};
 
-use super::{
-    files::{Files, Seen, follow},
-    kvstore::Etcd,
-};
-use crate::config::EtcdOptions;
+use super::files::{Files, Seen, follow};
 
 /// Changes that wait for the actors.
 const CHANGES_MAX: usize = 16;

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use anyhow::{Result, ensure};
 use volvox_actors::ports::{KvError, KvStore, Listing, Put, Transaction};
-use volvox_agent::ports::kvstore::Embedded;
+use volvox_agent::ports::Embedded;
 use volvox_testbed::lab::{self, Inventory, Pod, Setup, Through};
 
 use super::{

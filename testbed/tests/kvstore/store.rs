@@ -5,8 +5,8 @@ use std::{cell::RefCell, fs, path::Path, rc::Rc, sync::Mutex, thread, time::Dura
 use anyhow::{Result, ensure};
 use tokio::{runtime::Builder, task::LocalSet, time::sleep};
 #[cfg(feature = "etcd-rs")]
-use volvox_agent::ports::kvstore::EtcdRs;
-use volvox_agent::{config::EtcdOptions, ports::kvstore::Etcd};
+use volvox_etcd::EtcdRs;
+use volvox_etcd::{Etcd, EtcdOptions};
 use volvox_testbed::lab::{self, Authority, Validity, wait_for};
 
 use super::{

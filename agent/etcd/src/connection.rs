@@ -6,8 +6,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 use tokio::{sync::Mutex, time::timeout};
 use volvox_actors::ports::KvError;
 
-use super::{Endpoints, EtcdError, client::Client};
-use crate::config::EtcdOptions;
+use super::{Endpoints, EtcdError, EtcdOptions, client::Client};
 
 /// How long servers may take for an answer, connecting included.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);

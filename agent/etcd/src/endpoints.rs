@@ -8,8 +8,7 @@ use std::{
 
 use serde::Deserialize;
 
-use super::EtcdError;
-use crate::config::EtcdOptions;
+use super::{EtcdError, EtcdOptions};
 
 /// Servers, and what they want to see.
 #[derive(Clone, Debug, Default)]

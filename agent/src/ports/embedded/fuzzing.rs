@@ -1,14 +1,10 @@
-//! For the fuzzer: the embedded store's file, and what is said of etcd.
+//! For the fuzzer: the embedded store's file.
 
 use std::{fs, os::unix::fs::FileExt, path::Path, sync::OnceLock};
 
 use volvox_actors::ports::{Put, Transaction};
 
-use super::{
-    Endpoints,
-    file::{Answer, File, Job},
-};
-use crate::config::EtcdOptions;
+use super::file::{Answer, File, Job};
 
 /// Pairs that the store has before it is damaged.
 const PAIRS: usize = 40;
@@ -64,19 +60,4 @@ pub(crate) fn store(dir: &Path, data: &[u8]) {
     assert!((0..3).any(|_| put(&mut file, "more".to_owned())), "it can never be written");
     drop(file);
     assert!(keys(&mut File::new(&path)).is_some_and(|retained| retained > 0), "nothing was kept");
-}
-
-/// What flags and the file of etcd's clients say.
-pub(crate) fn etcd(dir: &Path, data: &[u8]) {
-    let text = String::from_utf8_lossy(data);
-    match text.parse::<EtcdOptions>() {
-        // Its files are somebody else's.
-        Ok(options) => drop(Endpoints::read(&EtcdOptions { config: None, ..options })),
-        Err(error) => assert!(!error.to_string().is_empty()),
-    }
-    let path = dir.join("etcd.yaml");
-    fs::write(&path, data).expect("there is room");
-    if !text.contains("file") {
-        drop(Endpoints::read(&EtcdOptions { config: Some(path), address: None }));
-    }
 }

@@ -12,7 +12,7 @@ use volvox_actors::ports::{
 };
 
 use super::{CONNECT_PATIENCE, PING_EVERY, Page, Range, Watching, Written, event};
-use crate::ports::kvstore::{Endpoints, EtcdError};
+use crate::{Endpoints, EtcdError};
 
 /// How long a connection may leave a ping without an answer.
 const PING_PATIENCE: Duration = Duration::from_secs(5);

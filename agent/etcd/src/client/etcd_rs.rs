@@ -14,7 +14,7 @@ use volvox_actors::ports::{
 };
 
 use super::{CONNECT_PATIENCE, PING_EVERY, Page, Range, Watching, Written, end_of, event};
-use crate::ports::kvstore::{Certificates, Endpoints, EtcdError, PATIENCE};
+use crate::{Certificates, Endpoints, EtcdError, PATIENCE};
 
 /// The crate `etcd-rs`.
 #[derive(Clone)]

@@ -1,17 +1,16 @@
-//! The store that the nodes of a cluster share: etcd, or for a single node a file.
+//! etcd, the store that the nodes of a cluster share.
 //!
 //! A thread of its own speaks to the servers; what it hears goes to the actors' thread. The client
 //! connects again by itself, but resumes neither watches nor leases: the actors do that.
 
 mod client;
 mod connection;
-mod embedded;
 mod endpoints;
 mod error;
-mod file;
 mod follow;
 #[cfg(any(test, feature = "fuzzing"))]
-pub(crate) mod fuzzing;
+pub mod fuzzing;
+mod options;
 
 use std::{future::Future, time::Duration};
 
@@ -28,14 +27,13 @@ use volvox_actors::{
     },
 };
 
-use crate::config::EtcdOptions;
 use client::{Client, EtcdClient, Page, Range, end_of};
 use connection::Connection;
 #[cfg(feature = "etcd-rs")]
 use connection::PATIENCE;
-pub use embedded::Embedded;
 pub use endpoints::{Certificates, Endpoints};
 pub use error::EtcdError;
+pub use options::{EtcdOptions, OptionError};
 
 /// Pairs that are read at once, at first and at most.
 const PAGE: (i64, i64) = (1000, 100_000);

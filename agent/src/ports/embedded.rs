@@ -3,6 +3,10 @@
 //! A thread of its own reads and writes the file; each write is on disk before it is answered or
 //! told. What a watch may ask for of the past is kept in memory, since the agent's start.
 
+mod file;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
+
 use std::{
     cell::RefCell,
     collections::{BTreeMap, VecDeque},
@@ -24,8 +28,8 @@ use volvox_actors::{
     },
 };
 
-use super::file::{Answer, Done, File, Job};
-use crate::ports::{Workers, WorkersError};
+use super::{Workers, WorkersError};
+use file::{Answer, Done, File, Job};
 
 /// How many jobs are with the thread at once; more wait with the actors.
 const BOUND: usize = 64;
