@@ -140,6 +140,12 @@ pub enum Mutant {
     LeftoversUnlisted,
     /// An identity that nobody uses goes without having been marked.
     IdentitiesUnmarked,
+    /// An identity of the kvstore goes in the first round that finds nobody who uses it.
+    StoredIdentityUnmarked,
+    /// An identity of the kvstore goes whoever took it up since the last look.
+    StoredIdentityUnguarded,
+    /// Marks of identities of the kvstore outlive the store that they were made for.
+    StoredIdentityUnchained,
     /// What is left over is removed whatever became of it since it was seen.
     LeftoversUnversioned,
     /// Nobody asks for the pod of what is left over.

@@ -1,5 +1,5 @@
 //! The operator of a cluster: it leads by a Lease, gives prefixes to nodes, marks Nodes by their agents, and
-//! removes what nodes and pods left behind.
+//! removes what nodes and pods left behind, of the API server and of the kvstore.
 //!
 //! It is one process among several, and any of them may die or stall at any moment. Three rules keep
 //! them from doing harm:
@@ -22,6 +22,7 @@ mod marks;
 mod news;
 mod prefixes;
 mod resources;
+mod store_collector;
 mod supervisor;
 #[cfg(test)]
 mod tests;
@@ -31,4 +32,5 @@ pub use ending::OperatorEnd;
 pub use leadership::{LeadershipSettings, LeadershipView};
 pub use marks::{MarkSettings, MarksView, PodLabels, PodLabelsError};
 pub use prefixes::{ClusterPools, PoolError, PoolRange, PrefixesView};
+pub use store_collector::StoreCollectorView;
 pub use supervisor::{OperatorQuestions, OperatorSettings, OperatorSupervisor};

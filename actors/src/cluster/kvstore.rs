@@ -14,6 +14,7 @@ use std::{net::IpAddr, time::Duration};
 
 use crate::{model::ClusterId, ports::StoreHeader};
 
+pub(crate) use heard::{difference, furthest};
 pub(crate) use pairs::Owner;
 pub use pairs::{AddressPair, PairError, PortPair};
 pub(crate) use pairs::{Whose, ports as named_ports, prefix_of, read_ports};

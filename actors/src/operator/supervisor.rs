@@ -1,6 +1,6 @@
 //! How an operator comes to life: the owner of the Lease first, and those who work when it has it.
 
-use std::rc::Rc;
+use std::{rc::Rc, time::Duration};
 
 use serde_json::Value;
 
@@ -13,6 +13,7 @@ use super::{
     news::{FollowedKind, WorkerMsg},
     prefixes::{ClusterPools, PrefixAllocator, PrefixesPeers, PrefixesView},
     resources::ALWAYS,
+    store_collector::{StoreCollector, StoreCollectorPeers, StoreCollectorView},
 };
 use crate::{
     cluster::{
@@ -20,7 +21,7 @@ use crate::{
         definitions::{Definitions, DefinitionsPeers},
     },
     host::{Host, Late, Ref, Reply},
-    ports::Cluster,
+    ports::{Cluster, KvStore},
 };
 
 /// Capacity of a mailbox, messages: pages of lists and batches of events.
@@ -35,6 +36,8 @@ pub struct OperatorSettings {
     pub pools: ClusterPools,
     /// What is removed.
     pub collector: CollectorSettings,
+    /// How often it looks for identities of the kvstore that nobody uses; zero for never.
+    pub stored_identities: Duration,
     /// How Nodes are marked by their agents.
     pub marks: MarkSettings,
     /// CustomResourceDefinitions that the leader registers.
@@ -53,6 +56,8 @@ pub struct OperatorSupervisor {
 struct Workers {
     prefixes: Ref<WorkerMsg<PrefixesView>>,
     collector: Ref<WorkerMsg<CollectorView>>,
+    /// None if there is no kvstore.
+    store: Option<Ref<WorkerMsg<StoreCollectorView>>>,
     /// None if there is nothing to mark.
     marks: Option<Ref<WorkerMsg<MarksView>>>,
 }
@@ -63,6 +68,8 @@ pub struct OperatorQuestions {
     pub prefixes: Reply<PrefixesView>,
     /// Of what is left over.
     pub collector: Reply<CollectorView>,
+    /// Of identities of the kvstore.
+    pub store: Reply<StoreCollectorView>,
     /// Of marks of Nodes.
     pub marks: Reply<MarksView>,
 }
@@ -72,6 +79,7 @@ impl OperatorSupervisor {
     pub fn spawn(
         host: &Host,
         cluster: Rc<dyn Cluster>,
+        store: Option<Rc<dyn KvStore>>,
         settings: OperatorSettings,
         ended: Reply<OperatorEnd>,
     ) -> Self {
@@ -80,10 +88,11 @@ impl OperatorSupervisor {
         let LeadershipSettings { seed, .. } = settings.leadership;
         let begin = {
             let (cluster, late, workers) = (Rc::clone(&cluster), late.clone(), workers.clone());
-            let (ending, settings) = (ending.clone(), settings.clone());
+            let (ending, settings, store) = (ending.clone(), settings.clone(), store.clone());
             move |host: &Host, recorded: Option<String>| {
                 let leader = Leader {
                     cluster: Rc::clone(&cluster),
+                    store: store.clone(),
                     leadership: late.get(),
                     ending: ending.clone(),
                 };
@@ -105,6 +114,9 @@ impl OperatorSupervisor {
             // Who is gone lets go of the question, and who asked hears that.
             let _ = workers.prefixes.tell(WorkerMsg::Show(questions.prefixes));
             let _ = workers.collector.tell(WorkerMsg::Show(questions.collector));
+            if let Some(store) = workers.store {
+                let _ = store.tell(WorkerMsg::Show(questions.store));
+            }
             if let Some(marks) = workers.marks {
                 let _ = marks.tell(WorkerMsg::Show(questions.marks));
             }
@@ -124,6 +136,7 @@ impl OperatorSupervisor {
 
 struct Leader {
     cluster: Rc<dyn Cluster>,
+    store: Option<Rc<dyn KvStore>>,
     leadership: Ref<LeadershipMsg>,
     ending: Ending,
 }
@@ -139,9 +152,13 @@ impl Leader {
     ) -> Workers {
         let prefixes = self.prefixes(host, settings.pools.clone(), recorded);
         let collector = self.collector(host, settings.collector);
+        let store = self
+            .store
+            .as_ref()
+            .map(|store| self.store_collector(host, Rc::clone(store), settings.stored_identities));
         let marks = &settings.marks;
         let marker = marks.marks().then(|| self.marker(host, marks.clone(), seed));
-        let workers = Workers { prefixes, collector, marks: marker };
+        let workers = Workers { prefixes, collector, store, marks: marker };
         let follower = self.follow(host, &workers, &settings.marks, seed);
         self.define(host, &follower, settings.definitions.clone(), seed);
         workers
@@ -169,6 +186,21 @@ impl Leader {
             life: OnlyLife::new("collector", &self.ending),
         };
         host.spawn("collector", CAPACITY, move || Collector::new(peers.clone(), settings))
+    }
+
+    fn store_collector(
+        &self,
+        host: &Host,
+        store: Rc<dyn KvStore>,
+        every: Duration,
+    ) -> Ref<WorkerMsg<StoreCollectorView>> {
+        let peers = StoreCollectorPeers {
+            store,
+            leadership: self.leadership.clone(),
+            life: OnlyLife::new("store-collector", &self.ending),
+        };
+        let make = move || StoreCollector::new(peers.clone(), every);
+        host.spawn("store-collector", CAPACITY, make)
     }
 
     fn marker(&self, host: &Host, settings: MarkSettings, seed: u64) -> Ref<WorkerMsg<MarksView>> {
@@ -205,6 +237,11 @@ impl Leader {
                     of: &ALWAYS,
                 },
             ];
+            all.extend(workers.store.iter().map(|store| FeedSubscriber {
+                name: "store-collector",
+                to: store.outlet(WorkerMsg::News),
+                of: &[FollowedKind::Endpoints],
+            }));
             all.extend(workers.marks.iter().map(|marks| FeedSubscriber {
                 name: "marks",
                 to: marks.outlet(WorkerMsg::News),

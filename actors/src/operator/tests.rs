@@ -2,6 +2,7 @@
 //! simulator has what else can happen.
 
 mod marks;
+mod store;
 
 use std::{cell::RefCell, rc::Rc, time::Duration};
 
@@ -10,8 +11,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     host::{Reply, Universe},
-    ports::ClusterError,
-    testing::MemoryCluster,
+    ports::{ClusterError, KvStore},
+    testing::{MemoryCluster, MemoryKvStore},
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -29,11 +30,12 @@ fn cluster() -> MemoryCluster {
 }
 
 fn operator(cluster: &MemoryCluster, identity: &str) -> TestOperator {
-    operator_with(cluster, identity, |_| ())
+    operator_with(cluster, None, identity, |_| ())
 }
 
 fn operator_with(
     cluster: &MemoryCluster,
+    store: Option<MemoryKvStore>,
     identity: &str,
     change: impl FnOnce(&mut OperatorSettings),
 ) -> TestOperator {
@@ -53,6 +55,7 @@ fn operator_with(
             unused: 30 * MINUTE,
             nodes: 5 * MINUTE,
         },
+        stored_identities: 15 * MINUTE,
         marks: MarkSettings {
             namespace: "kube-system".to_owned(),
             labels: "k8s-app in (cilium,volvox)".parse().unwrap(),
@@ -69,7 +72,8 @@ fn operator_with(
     let heard = Rc::clone(&ended);
     let reply = Reply::to(move |why| *heard.borrow_mut() = why.ok());
     let cluster = Rc::new(cluster.clone());
-    let supervisor = OperatorSupervisor::spawn(&universe.host, cluster, settings, reply);
+    let store = store.map(|store| Rc::new(store) as Rc<dyn KvStore>);
+    let supervisor = OperatorSupervisor::spawn(&universe.host, cluster, store, settings, reply);
     universe.settle();
     TestOperator { universe, supervisor, ended }
 }
@@ -205,6 +209,7 @@ fn an_actor_that_crashed_ends_the_operator() {
     one.supervisor.show(OperatorQuestions {
         prefixes: crate::testing::crash(),
         collector: Reply::to(drop),
+        store: Reply::to(|_| ()),
         marks: Reply::to(drop),
     });
     one.universe.settle();

@@ -56,6 +56,7 @@ fn view(operator: &TestOperator) -> MarksView {
     operator.supervisor.show(OperatorQuestions {
         prefixes: Reply::to(drop),
         collector: Reply::to(drop),
+        store: Reply::to(|_| ()),
         marks: Reply::to(move |view| *heard.borrow_mut() = Some(view)),
     });
     operator.universe.settle();
@@ -112,7 +113,7 @@ fn a_node_whose_agent_is_not_ready_is_tainted_where_that_is_asked_for() {
         let cluster = cluster();
         cluster.apply(node("n1"));
         cluster.apply(agent("a", "n1", true));
-        let operator = operator_with(&cluster, "a", |it| it.marks.sets_taint = sets);
+        let operator = operator_with(&cluster, None, "a", |it| it.marks.sets_taint = sets);
         operator.pass(SECOND);
         assert_eq!(reason(&cluster, "n1"), "CiliumIsUp");
         cluster.apply(agent("a", "n1", false));
@@ -139,7 +140,7 @@ fn who_is_asked_for_nothing_follows_no_agents() {
     let off = |it: &mut OperatorSettings| {
         (it.marks.removes_taint, it.marks.sets_taint, it.marks.says_up) = (false, false, false);
     };
-    let operator = operator_with(&cluster, "a", off);
+    let operator = operator_with(&cluster, None, "a", off);
     operator.pass(MINUTE);
     assert!(operator.leads());
     assert_eq!((writes(&cluster), taints(&cluster, "n1").len()), (0, 2));

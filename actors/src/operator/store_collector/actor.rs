@@ -1,0 +1,370 @@
+//! Who beats, looks, and removes identities of the kvstore: one question to it at a time.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    rc::Rc,
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use super::{
+    StoreCollectorView,
+    answers::StoreCollectorAnswer,
+    sweep::{StoreSweep, UnusedIdentity, UnusedMarks},
+};
+use crate::{
+    cluster::kvstore::{HEARTBEAT, difference, furthest, settled},
+    host::{AskError, Behaviour, Cx, Pauses, Ref, Retry, Time},
+    model::Timestamp,
+    mutants::{Mutant, mutated},
+    operator::{
+        ending::OnlyLife,
+        leadership::LeadershipMsg,
+        news::{FollowedKind, KindStanding, ObjectNews, WorkerMsg},
+    },
+    ports::{
+        Condition, KvError, KvStore, LeaseId, Listing, ObjectKey, Put, StoreHeader, Transaction,
+    },
+};
+
+/// How long the store may take for an answer.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// How long the Lease may take.
+const CONFIRM_PATIENCE: Duration = Duration::from_secs(30);
+/// For so long the Lease counts as confirmed.
+const CONFIRMED_FOR: Duration = Duration::from_secs(5);
+/// How often the heartbeat is written.
+const BEAT_EVERY: Duration = Duration::from_secs(60);
+/// How long it outlives who writes it.
+const BEAT_TTL: Duration = Duration::from_secs(15 * 60);
+/// So many are removed between two heartbeats: the rest waits.
+const REMOVED_MAX: u32 = 2500;
+const PAUSES: Pauses =
+    Pauses::Doubling { first: Duration::from_secs(1), most: Duration::from_secs(60) };
+
+/// Whom the collector of the kvstore talks to.
+#[derive(Clone)]
+pub(in crate::operator) struct StoreCollectorPeers {
+    pub(in crate::operator) store: Rc<dyn KvStore>,
+    pub(in crate::operator) leadership: Ref<LeadershipMsg>,
+    pub(in crate::operator) life: OnlyLife,
+}
+
+/// Who removes identities of the kvstore.
+pub(in crate::operator) struct StoreCollector {
+    peers: StoreCollectorPeers,
+    /// How often is looked for what nobody uses; zero for never.
+    every: Duration,
+    /// Numbers that CiliumEndpoints have.
+    endpoints: BTreeMap<ObjectKey, u64>,
+    standing: KindStanding,
+    lease: Option<LeaseId>,
+    /// The heartbeat that was written last. While it stands, the store is the one that it was.
+    beat: Option<String>,
+    beat_is_due: bool,
+    /// When the next heartbeat is due, and how often it failed.
+    beats: Retry,
+    header: Option<StoreHeader>,
+    /// Something was asked, and not answered yet.
+    is_asking: bool,
+    confirmed: Option<Time>,
+    sweep: Option<StoreSweep>,
+    marks: UnusedMarks,
+    leaving: VecDeque<UnusedIdentity>,
+    /// How many may go before the next heartbeat.
+    allowance: u32,
+    view: StoreCollectorView,
+}
+
+impl StoreCollector {
+    pub(in crate::operator) fn new(peers: StoreCollectorPeers, every: Duration) -> Self {
+        Self {
+            peers,
+            every,
+            endpoints: BTreeMap::new(),
+            standing: KindStanding::default(),
+            lease: None,
+            beat: None,
+            beat_is_due: true,
+            beats: Retry::default(),
+            header: None,
+            is_asking: false,
+            confirmed: None,
+            sweep: None,
+            marks: UnusedMarks::default(),
+            leaving: VecDeque::new(),
+            allowance: 0,
+            view: StoreCollectorView::default(),
+        }
+    }
+
+    /// Does what comes next. The heartbeat goes first: it says that the store is the one that it was.
+    fn advance(&mut self, cx: &mut Cx<'_, Self>) {
+        if self.is_asking {
+            return;
+        }
+        if self.beat_is_due {
+            return match self.lease {
+                None => self.grant(cx),
+                Some(lease) => self.keep_alive(cx, lease),
+            };
+        }
+        let Some(beat) = self.beat.clone() else { return };
+        if let Some((prefix, from)) = self.sweep.as_ref().and_then(StoreSweep::question) {
+            self.is_asking = true;
+            let why = "identities, and who uses them";
+            let reply = cx.expect("kvstore", PATIENCE, why, StoreCollectorAnswer::Listed);
+            return self.peers.store.list(prefix, from, reply);
+        }
+        self.conclude();
+        if self.leaving.is_empty() || self.allowance == 0 {
+            return;
+        }
+        match self.confirmed.is_some_and(|at| cx.now().since(at) < CONFIRMED_FOR) {
+            true => self.remove(cx, &beat),
+            false => self.confirm(cx),
+        }
+    }
+
+    fn grant(&mut self, cx: &mut Cx<'_, Self>) {
+        self.is_asking = true;
+        let why = "a lease of the heartbeat";
+        let reply = cx.expect("kvstore", PATIENCE, why, StoreCollectorAnswer::Granted);
+        self.peers.store.grant(BEAT_TTL, reply);
+    }
+
+    fn keep_alive(&mut self, cx: &mut Cx<'_, Self>, lease: LeaseId) {
+        self.is_asking = true;
+        let why = "the lease of the heartbeat to be kept alive";
+        let reply = cx.expect("kvstore", PATIENCE, why, StoreCollectorAnswer::Retained);
+        self.peers.store.keep_alive(lease, reply);
+    }
+
+    /// Writes the heartbeat, if the one of before still stands.
+    fn beat(&mut self, cx: &mut Cx<'_, Self>, lease: LeaseId) {
+        self.is_asking = true;
+        let beat = Timestamp::from_nanos(cx.wall()).0;
+        let transaction = Transaction {
+            when: self.beat.as_deref().map(stands).into_iter().collect(),
+            puts: vec![Put {
+                key: HEARTBEAT.to_owned(),
+                value: beat.clone().into_bytes(),
+                lease: Some(lease),
+            }],
+            deletes: Vec::new(),
+        };
+        let then = move |answer| StoreCollectorAnswer::Beaten(beat, answer);
+        let reply = cx.expect("kvstore", PATIENCE, "the heartbeat to be written", then);
+        self.peers.store.commit(transaction, reply);
+    }
+
+    fn beaten(&mut self, cx: &mut Cx<'_, Self>, beat: String, answer: Result<bool, KvError>) {
+        match answer {
+            Ok(true) => {
+                self.view.beats += 1;
+                self.view.error = None;
+                self.beat = Some(beat);
+                self.beat_is_due = false;
+                self.allowance = REMOVED_MAX;
+                self.beats.succeeded();
+                self.beats.pause(cx, BEAT_EVERY, StoreCollectorAnswer::Beat);
+            }
+            Ok(false) => {
+                let why = "the heartbeat of before is gone: the store is another one than before, or \
+                           somebody else writes a heartbeat";
+                self.forget(why.to_owned());
+            }
+            Err(error) => self.lose(cx, &error),
+        }
+    }
+
+    /// The store did not answer. What was asked may have been done all the same.
+    fn lose(&mut self, cx: &mut Cx<'_, Self>, error: &KvError) {
+        self.forget(error.to_string());
+        self.beat_is_due = false;
+        self.beats.failed(PAUSES, cx, StoreCollectorAnswer::Beat);
+    }
+
+    /// Nodes may not have said yet what they use: all marks go, and the heartbeat begins anew.
+    fn forget(&mut self, why: String) {
+        if self.view.error.as_ref() != Some(&why) {
+            tracing::warn!(why, "identities in the kvstore are looked at anew");
+        }
+        self.view.lost += 1;
+        self.view.error = Some(why);
+        self.beat_is_due = true;
+        (self.beat, self.lease, self.header) = (None, None, None);
+        if !mutated(Mutant::StoredIdentityUnchained) {
+            self.marks.clear();
+            self.leaving.clear();
+            self.sweep = None;
+        }
+    }
+
+    fn listed(&mut self, cx: &mut Cx<'_, Self>, answer: Result<Listing, KvError>) {
+        match answer {
+            Ok(part) => {
+                let said = part.header;
+                match self.header.and_then(|before| difference(before, said)) {
+                    Some(why) => {
+                        self.forget(format!("the store is another one than before: {why}"))
+                    }
+                    None => {
+                        self.header = Some(furthest(self.header, said));
+                        if let Some(sweep) = &mut self.sweep {
+                            sweep.read(part);
+                        }
+                    }
+                }
+            }
+            Err(error) => self.lose(cx, &error),
+        }
+    }
+
+    /// If all was read: what nobody used for long is to go. Not while it is unknown what CiliumEndpoints
+    /// have.
+    fn conclude(&mut self) {
+        let Some(sweep) = self.sweep.take() else { return };
+        self.view.known = sweep.known();
+        let alive: BTreeSet<u64> = self.endpoints.values().copied().collect();
+        let left = self.marks.after(sweep, &alive);
+        self.view.unused = self.marks.len();
+        if self.standing != KindStanding::Unknown {
+            self.leaving = left.into();
+        }
+    }
+
+    fn confirm(&mut self, cx: &mut Cx<'_, Self>) {
+        self.is_asking = true;
+        let leadership = self.peers.leadership.clone();
+        let confirm = |reply| LeadershipMsg::Confirm { prefixes: None, reply };
+        let why = "the Lease, before identities are removed from the kvstore";
+        cx.ask(&leadership, CONFIRM_PATIENCE, why, confirm, StoreCollectorAnswer::Confirmed);
+    }
+
+    fn confirmed(&mut self, cx: &Cx<'_, Self>, answer: Result<bool, AskError>) {
+        match answer {
+            Ok(true) => self.confirmed = Some(cx.now()),
+            // The next round looks at all anew.
+            _ => self.leaving.clear(),
+        }
+    }
+
+    fn remove(&mut self, cx: &mut Cx<'_, Self>, beat: &str) {
+        let Some(unused) = self.leaving.pop_front() else { return };
+        self.is_asking = true;
+        self.allowance -= 1;
+        let key = unused.key.clone();
+        let why = format!("{key} to be removed, which nobody uses");
+        let then = move |answer| StoreCollectorAnswer::Removed(key, answer);
+        let reply = cx.expect("kvstore", PATIENCE, why, then);
+        self.peers.store.commit(unused.removal(stands(beat)), reply);
+    }
+
+    fn removed(&mut self, cx: &mut Cx<'_, Self>, key: &str, answer: Result<bool, KvError>) {
+        match answer {
+            Ok(true) => {
+                self.view.removed += 1;
+                tracing::info!(key, "identity that nobody uses was removed from the kvstore");
+            }
+            // Somebody uses it by now, or the heartbeat is another one: the next heartbeat tells.
+            Ok(false) => {}
+            Err(error) => self.lose(cx, &error),
+        }
+    }
+
+    /// A round begins. What waits of the one before is looked at anew.
+    fn due(&mut self, cx: &mut Cx<'_, Self>) {
+        cx.after(self.every, StoreCollectorAnswer::Due);
+        self.leaving.clear();
+        if self.beat.is_some() {
+            // One that is under way is read to its end.
+            self.sweep.get_or_insert_default();
+        }
+    }
+
+    fn changed(&mut self, objects: Vec<(ObjectKey, Option<Value>)>) {
+        for (key, value) in objects {
+            match value.and_then(|value| value["status"]["identity"]["id"].as_u64()) {
+                Some(number) => drop(self.endpoints.insert(key, number)),
+                None => drop(self.endpoints.remove(&key)),
+            }
+        }
+    }
+}
+
+/// That heartbeat stands in the store.
+fn stands(beat: &str) -> Condition {
+    Condition::ValueIs(HEARTBEAT.to_owned(), beat.as_bytes().to_vec())
+}
+
+impl Behaviour for StoreCollector {
+    type Msg = WorkerMsg<StoreCollectorView>;
+    type Answer = StoreCollectorAnswer;
+    type Observed = StoreCollectorView;
+
+    fn started(&mut self, cx: &mut Cx<'_, Self>) {
+        if self.peers.life.begin() {
+            if !self.every.is_zero() {
+                cx.after(self.every, StoreCollectorAnswer::Due);
+            }
+            self.advance(cx);
+        }
+    }
+
+    fn handle(&mut self, msg: Self::Msg, _: &mut Cx<'_, Self>) {
+        match msg {
+            WorkerMsg::News(ObjectNews::Changed(FollowedKind::Endpoints, objects)) => {
+                self.changed(objects);
+            }
+            WorkerMsg::News(ObjectNews::Standing(FollowedKind::Endpoints, standing)) => {
+                self.standing = standing;
+            }
+            WorkerMsg::News(_) => {}
+            WorkerMsg::Show(reply) => reply.send(self.view.clone()),
+        }
+    }
+
+    fn answered(&mut self, answer: StoreCollectorAnswer, cx: &mut Cx<'_, Self>) {
+        use StoreCollectorAnswer::{
+            Beat, Beaten, Confirmed, Due, Granted, Listed, Removed, Retained,
+        };
+        if !matches!(answer, Beat | Due) {
+            self.is_asking = false;
+        }
+        match answer {
+            Beat => {
+                self.beats.over();
+                self.beat_is_due = true;
+            }
+            Due => self.due(cx),
+            Confirmed(answer) => self.confirmed(cx, answer),
+            Granted(answer) => match settled(answer, "grant", "a lease") {
+                Ok(lease) => {
+                    self.lease = Some(lease);
+                    self.beat(cx, lease);
+                }
+                Err(error) => self.lose(cx, &error),
+            },
+            Retained(answer) => match settled(answer, "keep alive", "the lease of the heartbeat") {
+                Ok(true) => {
+                    if let Some(lease) = self.lease {
+                        self.beat(cx, lease);
+                    }
+                }
+                // The heartbeat went with it, which the next one finds.
+                Ok(false) => self.lease = None,
+                Err(error) => self.lose(cx, &error),
+            },
+            Beaten(beat, answer) => self.beaten(cx, beat, settled(answer, "write", HEARTBEAT)),
+            Listed(answer) => self.listed(cx, settled(answer, "list", "identities")),
+            Removed(key, answer) => self.removed(cx, &key, settled(answer, "delete", &key)),
+        }
+        self.advance(cx);
+    }
+
+    fn observe(&self) -> StoreCollectorView {
+        self.view.clone()
+    }
+}
