@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const SECONDS_PER_DAY: u64 = 86_400;
 
-/// A moment as RFC 3339 in UTC, to the second: `2026-11-20T15:42:30Z`.
+/// A moment as RFC 3339 in UTC, mostly to the second: `2026-11-20T15:42:30Z`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(pub String);
@@ -18,6 +18,12 @@ impl Timestamp {
         let rest = seconds % SECONDS_PER_DAY;
         let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
         Self(format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z"))
+    }
+
+    /// The same to the nanosecond: `2026-11-20T15:42:30.000000001Z`.
+    pub fn to_the_nanosecond(nanos: u64) -> Self {
+        let Self(seconds) = Self::from_nanos(nanos);
+        Self(format!("{}.{:09}Z", seconds.trim_end_matches('Z'), nanos % NANOS_PER_SECOND))
     }
 }
 

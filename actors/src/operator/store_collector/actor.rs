@@ -33,12 +33,14 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// How long the Lease may take.
 const CONFIRM_PATIENCE: Duration = Duration::from_secs(30);
 /// For so long the Lease counts as confirmed.
-const CONFIRMED_FOR: Duration = Duration::from_secs(5);
+const CONFIRMED_FOR: Duration = Duration::from_secs(10);
+/// A removal needs a heartbeat that young: then a backup without the newest users is no older than that.
+const FRESH_FOR: Duration = Duration::from_secs(5);
 /// How often the heartbeat is written.
 const BEAT_EVERY: Duration = Duration::from_secs(60);
 /// How long it outlives who writes it.
 const BEAT_TTL: Duration = Duration::from_secs(15 * 60);
-/// So many are removed between two heartbeats: the rest waits.
+/// So many are removed in a minute: the rest waits.
 const REMOVED_MAX: u32 = 2500;
 const PAUSES: Pauses =
     Pauses::Doubling { first: Duration::from_secs(1), most: Duration::from_secs(60) };
@@ -62,6 +64,8 @@ pub(in crate::operator) struct StoreCollector {
     lease: Option<LeaseId>,
     /// The heartbeat that was written last. While it stands, the store is the one that it was.
     beat: Option<String>,
+    /// When somebody began to write it.
+    begun_beat: Option<Time>,
     beat_is_due: bool,
     /// When the next heartbeat is due, and how often it failed.
     beats: Retry,
@@ -72,7 +76,7 @@ pub(in crate::operator) struct StoreCollector {
     sweep: Option<StoreSweep>,
     marks: UnusedMarks,
     leaving: VecDeque<UnusedIdentity>,
-    /// How many may go before the next heartbeat.
+    /// How many may go in this minute.
     allowance: u32,
     view: StoreCollectorView,
 }
@@ -86,6 +90,7 @@ impl StoreCollector {
             standing: KindStanding::default(),
             lease: None,
             beat: None,
+            begun_beat: None,
             beat_is_due: true,
             beats: Retry::default(),
             header: None,
@@ -94,7 +99,7 @@ impl StoreCollector {
             sweep: None,
             marks: UnusedMarks::default(),
             leaving: VecDeque::new(),
-            allowance: 0,
+            allowance: REMOVED_MAX,
             view: StoreCollectorView::default(),
         }
     }
@@ -121,9 +126,14 @@ impl StoreCollector {
         if self.leaving.is_empty() || self.allowance == 0 {
             return;
         }
-        match self.confirmed.is_some_and(|at| cx.now().since(at) < CONFIRMED_FOR) {
-            true => self.remove(cx, &beat),
-            false => self.confirm(cx),
+        let is_younger = |at: Option<Time>, than| at.is_some_and(|at| cx.now().since(at) < than);
+        if !is_younger(self.confirmed, CONFIRMED_FOR) {
+            self.confirm(cx);
+        } else if !is_younger(self.begun_beat, FRESH_FOR) {
+            self.beat_is_due = true;
+            self.advance(cx);
+        } else {
+            self.remove(cx, &beat);
         }
     }
 
@@ -144,7 +154,9 @@ impl StoreCollector {
     /// Writes the heartbeat, if the one of before still stands.
     fn beat(&mut self, cx: &mut Cx<'_, Self>, lease: LeaseId) {
         self.is_asking = true;
-        let beat = Timestamp::from_nanos(cx.wall()).0;
+        self.begun_beat = Some(cx.now());
+        // No two are alike: by its text a store is told from its backup.
+        let beat = Timestamp::to_the_nanosecond(cx.wall()).0;
         let transaction = Transaction {
             when: self.beat.as_deref().map(stands).into_iter().collect(),
             puts: vec![Put {
@@ -166,7 +178,6 @@ impl StoreCollector {
                 self.view.error = None;
                 self.beat = Some(beat);
                 self.beat_is_due = false;
-                self.allowance = REMOVED_MAX;
                 self.beats.succeeded();
                 self.beats.pause(cx, BEAT_EVERY, StoreCollectorAnswer::Beat);
             }
@@ -337,6 +348,7 @@ impl Behaviour for StoreCollector {
             Beat => {
                 self.beats.over();
                 self.beat_is_due = true;
+                self.allowance = REMOVED_MAX;
             }
             Due => self.due(cx),
             Confirmed(answer) => self.confirmed(cx, answer),

@@ -8,7 +8,8 @@ use volvox_actors_simulated::{
         ClusterPools, CollectorSettings, LeadershipSettings, LeadershipView, MarkSettings,
         OperatorEnd, OperatorSettings, OperatorSupervisor, PoolRange,
     },
-    testing::MemoryCluster,
+    ports::KvStore,
+    testing::{MemoryCluster, MemoryKvStore},
 };
 
 /// How often, and how old, in the simulated cluster: so that much happens in little time.
@@ -18,6 +19,9 @@ pub(super) const COLLECTION: CollectorSettings = CollectorSettings {
     unused: Duration::from_secs(25),
     nodes: Duration::from_secs(25),
 };
+
+/// How often it is looked for identities of the kvstore that nobody uses.
+pub(super) const STORED_EVERY: Duration = Duration::from_secs(20);
 
 /// Nodes get prefixes out of these: eight and more than eight.
 const POOLS: [(&str, u8); 2] = [("10.0.0.0/21", 24), ("fd00::/108", 112)];
@@ -33,7 +37,12 @@ pub(super) struct Process {
 
 impl Process {
     /// Starts the nth operator of a history.
-    pub(super) fn start(cluster: &MemoryCluster, marks: MarkSettings, number: u64) -> Self {
+    pub(super) fn start(
+        cluster: &MemoryCluster,
+        store: Option<&MemoryKvStore>,
+        marks: MarkSettings,
+        number: u64,
+    ) -> Self {
         let ranges = POOLS.iter().filter_map(|(range, length)| PoolRange::new(range, *length).ok());
         let settings = OperatorSettings {
             leadership: LeadershipSettings {
@@ -44,6 +53,7 @@ impl Process {
             },
             pools: ClusterPools::new(ranges.collect()).unwrap_or_default(),
             collector: COLLECTION,
+            stored_identities: STORED_EVERY,
             marks,
             definitions: Vec::new(),
         };
@@ -51,7 +61,8 @@ impl Process {
         let heard = Rc::clone(&ended);
         let reply = Reply::to(move |why: Result<OperatorEnd, _>| *heard.borrow_mut() = why.ok());
         let cluster = Rc::new(cluster.clone());
-        let supervisor = OperatorSupervisor::spawn(&universe.host, cluster, settings, reply);
+        let store = store.map(|store| Rc::new(store.clone()) as Rc<dyn KvStore>);
+        let supervisor = OperatorSupervisor::spawn(&universe.host, cluster, store, settings, reply);
         Self { universe, supervisor, ended, stalled: None }
     }
 

@@ -9,13 +9,14 @@ use super::{
     agents::{AgentsTruth, marks},
     oracle::{HEARTBEAT, Truth},
     process::{COLLECTION, Process},
+    stored::{RESTORED_AFTER, StoredTruth},
 };
 use crate::random::Random;
 
 /// What happens in a history, at most so often.
 const ACTIONS: usize = 160;
-/// Every so many-th seed has a second history, with agents on the nodes.
-const WITH_AGENTS: u64 = 2;
+/// Every so many-th seed has a second history, with agents on the nodes or with a kvstore.
+const WITH_MORE: u64 = 2;
 /// Operators at a time.
 const PROCESSES: usize = 3;
 /// Numbers of identities that pods have.
@@ -49,6 +50,8 @@ struct World {
     truth: Truth,
     /// Agents on the nodes, if the history has some.
     agents: Option<AgentsTruth>,
+    /// The kvstore, if the history has one.
+    stored: Option<StoredTruth>,
     random: Random,
     tally: OperatorsTally,
     /// Counts objects that were made.
@@ -60,12 +63,16 @@ struct World {
 
 /// Lives through the history of a seed; `say` hears of each action.
 pub fn live(seed: u64, mut say: impl FnMut(String)) -> Result<OperatorsTally, OperatorsFailure> {
-    let first = live_one(World::new(seed, None), &mut say)?;
-    if !seed.is_multiple_of(WITH_AGENTS) {
-        return Ok(first);
+    let first = live_one(World::new(seed), &mut say)?;
+    let mut more = World::new(seed);
+    if seed.is_multiple_of(WITH_MORE) {
+        say("another history, with agents".to_owned());
+        more.agents = Some(AgentsTruth::default());
+    } else {
+        say("another history, with a kvstore".to_owned());
+        more.stored = Some(StoredTruth::default());
     }
-    say("another history, with agents".to_owned());
-    let second = live_one(World::new(seed, Some(AgentsTruth::default())), &mut say)?;
+    let second = live_one(more, &mut say)?;
     let (started, steps) = (first.started + second.started, first.steps + second.steps);
     Ok(OperatorsTally { started, steps })
 }
@@ -74,6 +81,7 @@ fn live_one(
     mut world: World,
     say: &mut impl FnMut(String),
 ) -> Result<OperatorsTally, OperatorsFailure> {
+    world.start();
     for at in 0..ACTIONS {
         let what = world.act();
         say(what);
@@ -86,36 +94,41 @@ fn live_one(
 }
 
 impl World {
-    fn new(seed: u64, agents: Option<AgentsTruth>) -> Self {
+    fn new(seed: u64) -> Self {
         let cluster = MemoryCluster::new();
         cluster.stamp();
         cluster.be_slow();
         cluster.write_late();
-        let mut world = Self {
+        Self {
             cluster,
             processes: Vec::new(),
             truth: Truth::default(),
-            agents,
+            agents: None,
+            stored: None,
             random: Random::new(seed),
             tally: OperatorsTally::default(),
             made: 0,
             failing: None,
             stuck: 0,
-        };
-        world.start();
-        world
+        }
     }
 
     fn complaint(&mut self) -> Option<String> {
         let agents = self.agents.as_ref();
         let of_agents = || agents.and_then(|agents| agents.complaint(&self.cluster));
         let of_writes = self.truth.complaint_of(self.cluster.take_writes());
-        of_writes.or_else(|| self.truth.complaint(&self.cluster)).or_else(of_agents)
+        let stored = self.stored.as_mut();
+        let of_store = || stored.and_then(StoredTruth::complaint);
+        of_writes
+            .or_else(|| self.truth.complaint(&self.cluster))
+            .or_else(of_agents)
+            .or_else(of_store)
     }
 
     /// One thing happens; what, in words.
     fn act(&mut self) -> String {
-        match self.random.roll(if self.agents.is_some() { 26 } else { 20 }) {
+        let has_more = self.agents.is_some() || self.stored.is_some();
+        match self.random.roll(if has_more { 26 } else { 20 }) {
             0..=3 => self.steps(),
             4..=7 => self.time(),
             8 => self.start(),
@@ -126,6 +139,7 @@ impl World {
             16 | 17 => self.pod(),
             18 => self.pod_goes(),
             19 => self.server(),
+            20.. if self.stored.is_some() => self.store(),
             20..=22 => self.agent(),
             _ => self.taint(),
         }
@@ -142,12 +156,17 @@ impl World {
     fn step(&mut self) -> bool {
         let running = self.processes.iter().filter(|process| process.runs());
         let cells: usize = running.map(|process| process.universe.runnable_count()).sum();
-        let all = cells + self.cluster.jobs().saturating_sub(self.stuck);
+        let words = self.cluster.jobs().saturating_sub(self.stuck);
+        let stored = self.stored.as_ref().map_or(0, |it| it.store.jobs(it.now));
+        let all = cells + words + stored;
         if all == 0 {
             return false;
         }
         self.tally.steps += 1;
         let mut chosen = self.random.roll(all);
+        if let Some(stored) = self.stored.as_ref().filter(|_| chosen >= cells + words) {
+            return stored.store.step(stored.now, chosen - cells - words);
+        }
         if chosen >= cells {
             self.cluster.step(self.stuck + chosen - cells);
             return true;
@@ -194,6 +213,9 @@ impl World {
                     }
                 }
             }
+            if let Some(stored) = &mut self.stored {
+                stored.pass(slice);
+            }
             left -= slice;
             let mut steps = 0;
             while steps < STEPS_MAX && self.step() {
@@ -216,7 +238,8 @@ impl World {
             return "its settings are wrong".to_owned();
         };
         self.tally.started += 1;
-        self.processes.push(Process::start(&self.cluster, marks, self.tally.started));
+        let store = self.stored.as_ref().map(|it| &it.store);
+        self.processes.push(Process::start(&self.cluster, store, marks, self.tally.started));
         format!("operator {} starts", self.tally.started)
     }
 
@@ -308,6 +331,27 @@ impl World {
         let Some(agents) = &mut self.agents else { return String::new() };
         let taint = agents.taint(&self.cluster, &mut self.random);
         format!("{before}; {steps}; {taint}")
+    }
+
+    /// Something happens to the kvstore.
+    fn store(&mut self) -> String {
+        let (before, steps) = match self.random.roll(3) {
+            0 => (self.time(), self.steps()),
+            1 => (self.back_up(), String::new()),
+            _ => (String::new(), String::new()),
+        };
+        let Some(stored) = &mut self.stored else { return String::new() };
+        let what = stored.act(&mut self.random);
+        format!("{before}; {steps}; {what}")
+    }
+
+    /// The kvstore is backed up, and soon it needs that.
+    fn back_up(&mut self) -> String {
+        let Some(stored) = &mut self.stored else { return String::new() };
+        stored.back_up();
+        self.pass(RESTORED_AFTER);
+        let Some(stored) = &mut self.stored else { return String::new() };
+        stored.restore(&mut self.random)
     }
 
     /// Something happens to an agent.
@@ -428,17 +472,22 @@ impl World {
         if let Some(kind) = self.failing.take() {
             self.cluster.fail(kind, None);
         }
+        if let Some(stored) = &mut self.stored {
+            stored.calm();
+        }
         for process in &mut self.processes {
             process.resume();
         }
         // One more, who may be the only one.
-        if self.processes.len() < PROCESSES {
-            self.start();
-        }
+        self.start();
         // Two rounds to mark and to remove, with all that delays them.
         let long = (COLLECTION.unused + COLLECTION.identities) * 3 + Duration::from_secs(30);
         for _ in 0..long.as_secs() / 3 {
             self.pass(Duration::from_secs(3));
+            if self.processes.is_empty() {
+                // All of them had stood still, and ended when they went on.
+                self.start();
+            }
             self.complaint().map_or(Ok(()), Err)?;
             let leading = self.processes.iter().filter(|process| process.leads()).count();
             if leading > 1 {
@@ -450,6 +499,7 @@ impl World {
         let undone = self.truth.undone(&self.cluster, &pods);
         let agents = self.agents.as_ref();
         let of_agents = || agents.and_then(|agents| agents.undone(&self.cluster));
-        undone.or_else(of_agents).map_or(Ok(()), Err)
+        let of_store = || self.stored.as_ref().and_then(StoredTruth::undone);
+        undone.or_else(of_agents).or_else(of_store).map_or(Ok(()), Err)
     }
 }
