@@ -7,9 +7,9 @@
 //!
 //! Marks are known to this operator alone. A removal is one transaction: the number has the labels that
 //! were seen, nobody uses them, nobody is just choosing a number for them, and the heartbeat is the one
-//! that this operator wrote last. So nothing goes from a store that was restored from a backup, in which
-//! users are missing, unless backup and restore are seconds apart. After that, and each time the store does not answer, all marks are forgotten: nodes
-//! have a whole round to say again what they use.
+//! that this operator wrote last, seconds ago. So nothing goes from a store that was restored from a backup,
+//! in which users are missing. After that, which a watch of the heartbeat tells, and each time the store does
+//! not answer, all marks are forgotten: nodes have a whole round to say again what they use.
 
 mod actor;
 mod answers;

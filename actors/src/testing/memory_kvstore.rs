@@ -134,6 +134,26 @@ impl MemoryKvStore {
         drop(jobs);
     }
 
+    /// Connections break, and whoever has one hears that.
+    pub fn break_connections(&self) {
+        let mut inner = self.0.borrow_mut();
+        let jobs = std::mem::take(&mut inner.jobs);
+        inner.watches.iter_mut().for_each(|watching| watching.cut = true);
+        let cut = inner.eager().filter(|(_, event)| matches!(event, WatchEvent::Ended(_))).count();
+        drop(inner);
+        drop(jobs);
+        for _ in 0..cut {
+            let place = self
+                .0
+                .borrow()
+                .eager()
+                .position(|(_, event)| matches!(event, WatchEvent::Ended(_)));
+            if let Some(nth) = place {
+                self.tell(nth);
+            }
+        }
+    }
+
     /// What was asked is done, and no answer arrives.
     pub fn lose_answers(&self) {
         let jobs = std::mem::take(&mut self.0.borrow_mut().jobs);

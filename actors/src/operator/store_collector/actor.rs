@@ -24,7 +24,8 @@ use crate::{
         news::{FollowedKind, KindStanding, ObjectNews, WorkerMsg},
     },
     ports::{
-        Condition, KvError, KvStore, LeaseId, Listing, ObjectKey, Put, StoreHeader, Transaction,
+        Condition, KvError, KvStore, LeaseId, Listing, ObjectKey, Put, Revision, StoreHeader,
+        Transaction, WATCH_ALIVE_EVERY, Watch, WatchEvent,
     },
 };
 
@@ -42,6 +43,8 @@ const BEAT_EVERY: Duration = Duration::from_secs(60);
 const BEAT_TTL: Duration = Duration::from_secs(15 * 60);
 /// So many are removed in a minute: the rest waits.
 const REMOVED_MAX: u32 = 2500;
+/// A watch that said nothing for so long does not count.
+const SILENCE_MAX: Duration = Duration::from_secs(3 * WATCH_ALIVE_EVERY.as_secs());
 const PAUSES: Pauses =
     Pauses::Doubling { first: Duration::from_secs(1), most: Duration::from_secs(60) };
 
@@ -70,6 +73,11 @@ pub(in crate::operator) struct StoreCollector {
     /// When the next heartbeat is due, and how often it failed.
     beats: Retry,
     header: Option<StoreHeader>,
+    /// A watch of the heartbeat: who restores a store ends it, and all that was known of the store with it.
+    watch: Option<Watch>,
+    watch_number: u64,
+    /// When the watch spoke last.
+    heard: Option<Time>,
     /// Something was asked, and not answered yet.
     is_asking: bool,
     confirmed: Option<Time>,
@@ -94,6 +102,9 @@ impl StoreCollector {
             beat_is_due: true,
             beats: Retry::default(),
             header: None,
+            watch: None,
+            watch_number: 0,
+            heard: None,
             is_asking: false,
             confirmed: None,
             sweep: None,
@@ -131,6 +142,9 @@ impl StoreCollector {
             self.confirm(cx);
         } else if !is_younger(self.begun_beat, FRESH_FOR) {
             self.beat_is_due = true;
+            self.advance(cx);
+        } else if !is_younger(self.heard, SILENCE_MAX) {
+            self.forget("the watch of the heartbeat is silent".to_owned());
             self.advance(cx);
         } else {
             self.remove(cx, &beat);
@@ -180,6 +194,9 @@ impl StoreCollector {
                 self.beat_is_due = false;
                 self.beats.succeeded();
                 self.beats.pause(cx, BEAT_EVERY, StoreCollectorAnswer::Beat);
+                if self.watch.is_none() {
+                    self.listen(cx);
+                }
             }
             Ok(false) => {
                 let why = "the heartbeat of before is gone: the store is another one than before, or \
@@ -187,6 +204,39 @@ impl StoreCollector {
                 self.forget(why.to_owned());
             }
             Err(error) => self.lose(cx, &error),
+        }
+    }
+
+    /// Watches the heartbeat from now on.
+    fn listen(&mut self, cx: &mut Cx<'_, Self>) {
+        self.watch_number += 1;
+        let (home, host, number) = (cx.home().clone(), cx.host().clone(), self.watch_number);
+        let tell = Box::new(move |event| {
+            let heard = StoreCollectorAnswer::Heard(number, event);
+            host.outside("kvstore: heartbeat", || home.tell(heard))
+        });
+        self.watch = Some(self.peers.store.watch(HEARTBEAT, Revision::default(), tell));
+    }
+
+    /// What the watch of that number tells.
+    fn heard(&mut self, cx: &Cx<'_, Self>, number: u64, event: WatchEvent) {
+        if self.watch.is_none() || number != self.watch_number {
+            return;
+        }
+        self.heard = Some(cx.now());
+        match event {
+            WatchEvent::Alive(said) => self.compare(said),
+            WatchEvent::Changed { .. } => {}
+            WatchEvent::Compacted => self.forget("the watch of the heartbeat is behind".to_owned()),
+            WatchEvent::Ended(error) => self.forget(error.to_string()),
+        }
+    }
+
+    /// Whether the store is the one that it was; all is forgotten if it is not.
+    fn compare(&mut self, said: StoreHeader) {
+        match self.header.and_then(|before| difference(before, said)) {
+            Some(why) => self.forget(format!("the store is another one than before: {why}")),
+            None => self.header = Some(furthest(self.header, said)),
         }
     }
 
@@ -206,6 +256,7 @@ impl StoreCollector {
         self.view.error = Some(why);
         self.beat_is_due = true;
         (self.beat, self.lease, self.header) = (None, None, None);
+        (self.watch, self.heard) = (None, None);
         if !mutated(Mutant::StoredIdentityUnchained) {
             self.marks.clear();
             self.leaving.clear();
@@ -216,17 +267,9 @@ impl StoreCollector {
     fn listed(&mut self, cx: &mut Cx<'_, Self>, answer: Result<Listing, KvError>) {
         match answer {
             Ok(part) => {
-                let said = part.header;
-                match self.header.and_then(|before| difference(before, said)) {
-                    Some(why) => {
-                        self.forget(format!("the store is another one than before: {why}"))
-                    }
-                    None => {
-                        self.header = Some(furthest(self.header, said));
-                        if let Some(sweep) = &mut self.sweep {
-                            sweep.read(part);
-                        }
-                    }
+                self.compare(part.header);
+                if let Some(sweep) = self.sweep.as_mut().filter(|_| self.header.is_some()) {
+                    sweep.read(part);
                 }
             }
             Err(error) => self.lose(cx, &error),
@@ -289,7 +332,7 @@ impl StoreCollector {
     fn due(&mut self, cx: &mut Cx<'_, Self>) {
         cx.after(self.every, StoreCollectorAnswer::Due);
         self.leaving.clear();
-        if self.beat.is_some() {
+        if self.heard.is_some() {
             // One that is under way is read to its end.
             self.sweep.get_or_insert_default();
         }
@@ -339,9 +382,9 @@ impl Behaviour for StoreCollector {
 
     fn answered(&mut self, answer: StoreCollectorAnswer, cx: &mut Cx<'_, Self>) {
         use StoreCollectorAnswer::{
-            Beat, Beaten, Confirmed, Due, Granted, Listed, Removed, Retained,
+            Beat, Beaten, Confirmed, Due, Granted, Heard, Listed, Removed, Retained,
         };
-        if !matches!(answer, Beat | Due) {
+        if !matches!(answer, Beat | Due | Heard(..)) {
             self.is_asking = false;
         }
         match answer {
@@ -370,6 +413,7 @@ impl Behaviour for StoreCollector {
                 Err(error) => self.lose(cx, &error),
             },
             Beaten(beat, answer) => self.beaten(cx, beat, settled(answer, "write", HEARTBEAT)),
+            Heard(number, event) => self.heard(cx, number, event),
             Listed(answer) => self.listed(cx, settled(answer, "list", "identities")),
             Removed(key, answer) => self.removed(cx, &key, settled(answer, "delete", &key)),
         }

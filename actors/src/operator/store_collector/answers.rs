@@ -2,7 +2,7 @@
 
 use crate::{
     host::{AskError, Message},
-    ports::{KvError, LeaseId, Listing},
+    ports::{KvError, LeaseId, Listing, WatchEvent},
 };
 
 /// What comes of a question to the store.
@@ -22,6 +22,8 @@ pub(in crate::operator) enum StoreCollectorAnswer {
     Retained(Stored<bool>),
     /// Whether the heartbeat of before was there, and this one is now.
     Beaten(String, Stored<bool>),
+    /// What the watch of that number tells.
+    Heard(u64, WatchEvent),
     /// A part of a list.
     Listed(Stored<Listing>),
     /// Whether the identity of that key was removed.
@@ -37,6 +39,7 @@ impl Message for StoreCollectorAnswer {
             Self::Granted(_) => "Granted",
             Self::Retained(_) => "Retained",
             Self::Beaten(..) => "Beaten",
+            Self::Heard(..) => "Heard",
             Self::Listed(_) => "Listed",
             Self::Removed(..) => "Removed",
         }

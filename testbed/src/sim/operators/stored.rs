@@ -207,8 +207,8 @@ impl StoredTruth {
         self.forget_removed(one.0);
         self.write(one);
         self.uses.entry(one).or_insert(self.now);
-        // Whatever is under way ends with its connection.
-        self.store.hang_up();
+        // Its servers end before they serve what was restored.
+        self.store.break_connections();
         self.store.restore();
         self.known = self.store.keys(IDENTITIES).into_iter().collect();
         self.choosing = None;
