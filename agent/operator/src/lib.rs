@@ -4,3 +4,4 @@
 pub mod run;
 mod serve;
 pub mod settings;
+pub mod store;

@@ -19,8 +19,10 @@ use tracing_subscriber::EnvFilter;
 use volvox_actors::{
     host::{ActixDriver, Host, NoRecorder, Reply},
     operator::{LeadershipSettings, OperatorQuestions, OperatorSettings, OperatorSupervisor},
+    ports::KvStore,
 };
 use volvox_cluster::ClusterPort;
+use volvox_etcd::Etcd;
 use volvox_system::{SystemClock, resident};
 
 use crate::{
@@ -55,6 +57,10 @@ pub fn run(settings: Settings) -> anyhow::Result<()> {
 
 async fn begin(settings: Settings) -> anyhow::Result<()> {
     let cluster = Rc::new(ClusterPort::start(settings.access()?)?);
+    let store = match settings.etcd()? {
+        Some(options) => Some(Rc::new(Etcd::start(options)?) as Rc<dyn KvStore>),
+        None => None,
+    };
     let identity = identity()?;
     let mut hasher = DefaultHasher::new();
     identity.hash(&mut hasher);
@@ -67,6 +73,7 @@ async fn begin(settings: Settings) -> anyhow::Result<()> {
         },
         pools: settings.pools()?,
         collector: settings.collector(),
+        stored_identities: settings.stored_identities(),
         marks: settings.marks(),
         definitions: settings.definitions(),
     };
@@ -78,7 +85,7 @@ async fn begin(settings: Settings) -> anyhow::Result<()> {
     let host = Host::new(Rc::new(SystemClock), driver, Box::new(NoRecorder));
     let (end, ended) = oneshot::channel();
     let reply = Reply::to(move |why| drop(end.send(why)));
-    let supervisor = OperatorSupervisor::spawn(&host, cluster, operator, reply);
+    let supervisor = OperatorSupervisor::spawn(&host, cluster, store, operator, reply);
     actix::spawn(show(supervisor.clone(), asked));
     // The first lists of a large cluster take much more than what is kept of them.
     actix::spawn(resident::keep_giving_back());
@@ -109,18 +116,21 @@ async fn show(supervisor: OperatorSupervisor, mut asked: mpsc::Receiver<Ask>) {
     while let Some(ask) = asked.recv().await {
         let (leadership, collector) = (oneshot::channel(), oneshot::channel());
         let (prefixes, marks) = (oneshot::channel(), oneshot::channel());
+        let store = oneshot::channel();
         supervisor.show_leadership(Reply::to(move |view| drop(leadership.0.send(view))));
         supervisor.show(OperatorQuestions {
             prefixes: Reply::to(move |view| drop(prefixes.0.send(view))),
             collector: Reply::to(move |view| drop(collector.0.send(view))),
+            store: Reply::to(move |view| drop(store.0.send(view))),
             marks: Reply::to(move |view| drop(marks.0.send(view))),
         });
         let gathered = async move {
             let leadership = leadership.1.await.ok()?.ok()?;
             let prefixes = prefixes.1.await.ok().and_then(Result::ok);
             let collector = collector.1.await.ok().and_then(Result::ok);
+            let store = store.1.await.ok().and_then(Result::ok);
             let marks = marks.1.await.ok().and_then(Result::ok);
-            Some(Shown { leadership, prefixes, collector, marks })
+            Some(Shown { leadership, prefixes, collector, store, marks })
         };
         if let Ok(Some(shown)) = timeout(SHOW_PATIENCE, gathered).await {
             // Whoever asked may not wait any more.

@@ -16,7 +16,9 @@ use tokio::{
     sync::{mpsc, oneshot},
     time::timeout,
 };
-use volvox_actors::operator::{CollectorView, LeadershipView, MarksView, PrefixesView};
+use volvox_actors::operator::{
+    CollectorView, LeadershipView, MarksView, PrefixesView, StoreCollectorView,
+};
 
 /// How long the actors may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -27,6 +29,7 @@ pub(crate) struct Shown {
     pub(crate) leadership: LeadershipView,
     pub(crate) prefixes: Option<PrefixesView>,
     pub(crate) collector: Option<CollectorView>,
+    pub(crate) store: Option<StoreCollectorView>,
     pub(crate) marks: Option<MarksView>,
 }
 
@@ -120,6 +123,14 @@ fn text(shown: &Shown) -> String {
         say("identities_marked", "Identities that were marked to go", *marked);
         say("collection_failures", "Writes that failed", *failed);
     }
+    if let Some(StoreCollectorView { known, unused, removed, beats, lost, error }) = &shown.store {
+        say("kvstore_answers", "Whether the kvstore answers", error.is_none().into());
+        say("kvstore_identities_known", "Identities that are there", *known as u64);
+        say("kvstore_identities_unused", "Identities that nobody uses", *unused as u64);
+        say("kvstore_identities_removed", "Identities that nobody used and were removed", *removed);
+        say("kvstore_heartbeats", "Heartbeats that were written", *beats);
+        say("kvstore_lost", "How often the kvstore was away or another one", *lost);
+    }
     if let Some(MarksView { ready, unready, untainted, tainted, said_up, failed, .. }) =
         &shown.marks
     {
@@ -149,10 +160,16 @@ mod tests {
         let prefixes = Some(PrefixesView { nodes: 3, lacking: 1, ..PrefixesView::default() });
         let collector = CollectorView { removed: [1, 2, 3], ..CollectorView::default() };
         let marks = Some(MarksView { untainted: 4, ..MarksView::default() });
-        let leading = text(&Shown { leadership, prefixes, collector: Some(collector), marks });
-        for line in
-            ["leads 1", "nodes_lacking_prefix 1", "identities_removed 2", "taints_removed 4"]
-        {
+        let store = Some(StoreCollectorView { removed: 5, ..StoreCollectorView::default() });
+        let leading =
+            text(&Shown { leadership, prefixes, collector: Some(collector), store, marks });
+        for line in [
+            "kvstore_identities_removed 5",
+            "leads 1",
+            "nodes_lacking_prefix 1",
+            "identities_removed 2",
+            "taints_removed 4",
+        ] {
             assert!(leading.contains(&format!("volvox_operator_{line}\n")), "{leading}");
         }
     }

@@ -1,6 +1,9 @@
 //! The operator's settings: flags, environment, and a directory with a file for each, such as a mounted
 //! ConfigMap. Names and defaults are those of Cilium's operator.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     ffi::OsString,
     fs, io,
@@ -15,7 +18,10 @@ use volvox_actors::operator::{
     ClusterPools, CollectorSettings, MarkSettings, PodLabels, PoolError, PoolRange,
 };
 use volvox_cluster::{Access, Servers};
+use volvox_etcd::EtcdOptions;
 use volvox_system::duration::parse_duration;
+
+use crate::store::{IdentityMode, StoreSettings};
 
 /// Prefixes of environment variables, the weaker first.
 const VARIABLES: [&str; 2] = ["CILIUM", "VOLVOX"];
@@ -59,6 +65,9 @@ pub enum SettingsError {
         "no cluster is named: run it in a pod with a service account, or say --k8s-kubeconfig-path"
     )]
     NoCluster,
+    /// A store without servers.
+    #[error("--kvstore: no server is named; say --kvstore-opt=etcd.address=URL as well")]
+    NoStore,
 }
 
 /// Who gives nodes their prefixes.
@@ -68,15 +77,6 @@ pub enum OperatorIpam {
     ClusterPool,
     /// The cluster itself: its controller manager gives each Node a podCIDR.
     Kubernetes,
-}
-
-/// Where identities are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum IdentityMode {
-    /// CiliumIdentities, of which this operator removes those that nobody uses.
-    Crd,
-    /// An etcd, which forgets those of agents that went.
-    Kvstore,
 }
 
 /// What can be set.
@@ -105,6 +105,9 @@ pub struct Settings {
     /// What is removed.
     #[command(flatten)]
     pub collection: CollectionSettings,
+    /// Which store there is.
+    #[command(flatten)]
+    pub store: StoreSettings,
     /// How Nodes are marked.
     #[command(flatten)]
     pub marking: MarkingSettings,
@@ -157,15 +160,12 @@ pub struct CollectionSettings {
     /// Agents publish no CiliumEndpoints: neither these nor identities are removed
     #[arg(long, value_name = "BOOL", default_value = "false", action = ArgAction::Set)]
     pub disable_endpoint_crd: bool,
-    /// How often CiliumIdentities are looked through; 0 for never
+    /// How often identities are looked through, of the API server or of the store; 0 for never
     #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = parse_duration)]
     pub identity_gc_interval: Duration,
     /// For how long nobody may have used a CiliumIdentity that is marked, and then removed
     #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = parse_duration)]
     pub identity_heartbeat_timeout: Duration,
-    /// Where agents keep identities
-    #[arg(long, value_enum, default_value = "crd")]
-    pub identity_allocation_mode: IdentityMode,
     /// How often CiliumNodes are removed whose Node went as long ago; 0 for never
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_duration)]
     pub nodes_gc_interval: Duration,
@@ -314,6 +314,23 @@ impl Settings {
         said.found().ok_or(SettingsError::NoCluster)
     }
 
+    /// The servers of the store that nodes share, if there is one.
+    pub fn etcd(&self) -> Result<Option<EtcdOptions>, SettingsError> {
+        let options = self.store.etcd();
+        match options.as_ref().is_some_and(EtcdOptions::is_empty) {
+            true => Err(SettingsError::NoStore),
+            false => Ok(options),
+        }
+    }
+
+    /// How often identities of the store are looked through; zero for never.
+    pub fn stored_identities(&self) -> Duration {
+        match self.store.identities() {
+            IdentityMode::Crd => Duration::ZERO,
+            IdentityMode::Kvstore => self.collection.identity_gc_interval,
+        }
+    }
+
     /// Out of what nodes get prefixes.
     pub fn pools(&self) -> Result<ClusterPools, SettingsError> {
         let mut ranges = Vec::new();
@@ -359,7 +376,7 @@ impl Settings {
     pub fn collector(&self) -> CollectorSettings {
         let said = &self.collection;
         let told = |span: Duration| if said.disable_endpoint_crd { Duration::ZERO } else { span };
-        let identities = match said.identity_allocation_mode {
+        let identities = match self.store.identities() {
             IdentityMode::Crd => told(said.identity_gc_interval),
             IdentityMode::Kvstore => Duration::ZERO,
         };
@@ -369,124 +386,5 @@ impl Settings {
             unused: said.identity_heartbeat_timeout,
             nodes: said.nodes_gc_interval,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn loaded(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Settings, String> {
-        let arguments = ["volvox-operator"].iter().chain(arguments).map(OsString::from);
-        let get = |name: &str| {
-            variables.iter().find(|(it, _)| *it == name).map(|(_, value)| OsString::from(value))
-        };
-        load(arguments, get).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn a_config_map_of_cilium_is_read() {
-        let dir = tempfile::tempdir().unwrap();
-        for (name, value) in [
-            ("cluster-pool-ipv4-cidr", "10.1.0.0/16 10.2.0.0/16"),
-            ("cluster-pool-ipv4-mask-size", "25\n"),
-            ("identity-gc-interval", "15m0s"),
-            ("operator-prometheus-serve-addr", ":9963"),
-            ("enable-ipv6", "false"),
-            ("ipam", "cluster-pool"),
-            ("bpf-lb-map-max", "65536"),
-            ("nodes-gc-interval", ""),
-            ("set-cilium-node-taints", "true"),
-            ("agent-not-ready-taint-key", "example.org/wait"),
-        ] {
-            fs::write(dir.path().join(name), value).unwrap();
-        }
-        let argument = format!("--config-dir={}", dir.path().display());
-        let settings = loaded(&[&argument], &[]).unwrap();
-        assert_eq!(settings.pools.cluster_pool_ipv4_mask_size, 25);
-        assert_eq!(settings.operator_prometheus_serve_addr.port(), 9963);
-        let marks = settings.marks();
-        assert_eq!(
-            (marks.taint.as_str(), marks.namespace.as_str()),
-            ("example.org/wait", "kube-system")
-        );
-        assert!(marks.sets_taint && marks.removes_taint && marks.says_up);
-        let range = |text| PoolRange::new(text, 25).unwrap();
-        let pools = ClusterPools::new(vec![range("10.1.0.0/16"), range("10.2.0.0/16")]);
-        assert_eq!(settings.pools().unwrap(), pools.unwrap());
-        // Later layers win, and say what they were.
-        let variables = [("CILIUM_NODES_GC_INTERVAL", "1m"), ("VOLVOX_NODES_GC_INTERVAL", "2m")];
-        let settings = loaded(&[&argument], &variables).unwrap();
-        assert_eq!(settings.collector().nodes, Duration::from_secs(120));
-        let settings = loaded(&[&argument, "--nodes-gc-interval=0"], &variables).unwrap();
-        assert_eq!(settings.collector().nodes, Duration::ZERO);
-        fs::write(dir.path().join("identity-gc-interval"), "soon").unwrap();
-        let error = loaded(&[&argument], &[]).unwrap_err();
-        assert!(error.contains("identity-gc-interval says --identity-gc-interval=soon"), "{error}");
-        fs::write(dir.path().join("identity-gc-interval"), "").unwrap();
-        fs::write(dir.path().join("ipam"), "multi-pool").unwrap();
-        assert!(loaded(&[&argument], &[]).unwrap().pools().unwrap().is_empty());
-    }
-
-    #[test]
-    fn several_api_servers_are_taken_from_each_place() {
-        let both = "https://10.0.0.1:6443,https://10.0.0.2:6443";
-        let servers = |arguments: &[&str], variables: &[(&str, &str)]| {
-            loaded(arguments, variables).unwrap().access().unwrap().servers.to_string()
-        };
-        assert_eq!(servers(&[&format!("--k8s-api-server={both}")], &[]), both);
-        let spaced = both.replace(',', " ");
-        assert_eq!(servers(&[], &[("CILIUM_K8S_API_SERVER_URLS", &spaced)]), both);
-        let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("k8s-api-server-urls"), &spaced).unwrap();
-        let argument = format!("--config-dir={}", dir.path().display());
-        assert_eq!(servers(&[&argument], &[]), both);
-        // A flag that is given twice counts by its last word, as all of them do here.
-        let twice = ["--k8s-api-server=https://a:1", "--k8s-api-server=https://b:1"];
-        assert_eq!(servers(&twice, &[]), "https://b:1");
-    }
-
-    #[test]
-    fn what_cannot_be_is_named() {
-        let bad = |arguments: &[&str]| {
-            loaded(arguments, &[])
-                .and_then(|settings| settings.pools().map_err(|error| error.to_string()))
-        };
-        let error = bad(&["--cluster-pool-ipv4-cidr=10.0.0.0/33"]).unwrap_err();
-        assert!(
-            error.contains("--cluster-pool-ipv4-cidr") && error.contains("10.0.0.0/33"),
-            "{error}"
-        );
-        let error = bad(&["--cluster-pool-ipv4-mask-size=7"]).unwrap_err();
-        assert!(error.contains("give a length from 8 to 30"), "{error}");
-        assert!(bad(&["--enable-ipv4=maybe"]).is_err());
-        let error = bad(&["--cilium-pod-labels=k8s-app in cilium"]).unwrap_err();
-        assert!(error.contains("is no label selector"), "{error}");
-        assert!(bad(&["--config-dir=/nowhere"]).unwrap_err().contains("/nowhere"));
-        let error = bad(&["--k8s-api-server=https://a:1,ftp://b"]).unwrap_err();
-        assert!(error.contains("--k8s-api-server") && error.contains("\"ftp://b\" is"), "{error}");
-        let off = loaded(&["--disable-endpoint-crd=true"], &[]).unwrap().collector();
-        assert_eq!((off.endpoints, off.identities), (Duration::ZERO, Duration::ZERO));
-    }
-
-    #[test]
-    fn agents_are_found_where_the_installer_puts_them() {
-        let variables = [("VOLVOX_K8S_NAMESPACE", "net")];
-        let marks = loaded(&[], &variables).unwrap().marks();
-        let mut values = volvox_packaging::Values::default();
-        values.set("namespace=net").unwrap();
-        let all = volvox_packaging::objects(&values);
-        let agents = all.iter().find(|it| it["kind"] == "DaemonSet").unwrap();
-        let labels = &agents["spec"]["template"]["metadata"]["labels"];
-        assert!(marks.labels.hold(labels), "{labels}");
-        assert_eq!(agents["metadata"]["namespace"], *marks.namespace);
-        // The operator is told its namespace, where its Lease and the agents are.
-        let operator = all.iter().find(|it| it["kind"] == "Deployment").unwrap();
-        let pod = &operator["spec"]["template"]["spec"];
-        let variables = pod["containers"][0]["env"].as_array().unwrap();
-        let named = variables.iter().find(|it| it["name"] == "VOLVOX_K8S_NAMESPACE").unwrap();
-        assert_eq!(named["valueFrom"]["fieldRef"]["fieldPath"], "metadata.namespace");
-        let elsewhere = loaded(&["--cilium-pod-namespace=cilium"], &[]).unwrap().marks();
-        assert_eq!((elsewhere.namespace.as_str(), elsewhere.sets_taint), ("cilium", false));
     }
 }
