@@ -68,9 +68,10 @@ impl Etcd {
         Self::start_as(directory, PORT, Some(authority.place().to_owned()))
     }
 
-    /// The same for another cluster, beside the one of this cluster.
-    pub fn start_beside(directory: &Path, authority: &Authority) -> Result<Self> {
-        Self::start_as(directory, PORT_BESIDE, Some(authority.place().to_owned()))
+    /// Another one beside the one of this cluster: guarded if there is an authority.
+    pub fn start_beside(directory: &Path, authority: Option<&Authority>) -> Result<Self> {
+        let place = authority.map(|authority| authority.place().to_owned());
+        Self::start_as(directory, PORT_BESIDE, place)
     }
 
     fn start_as(directory: &Path, port: u16, certificates: Option<PathBuf>) -> Result<Self> {

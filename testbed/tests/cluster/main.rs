@@ -8,6 +8,7 @@ mod ingresses;
 mod installed;
 mod nodes;
 mod operated;
+mod operated_store;
 mod prefixes;
 mod published;
 mod rights;

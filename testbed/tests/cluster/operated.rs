@@ -19,7 +19,7 @@ const IDENTITIES: &str = "/apis/cilium.io/v2/ciliumidentities";
 /// The taint of Nodes whose agent is not ready.
 const TAINT: &str = "node.cilium.io/agent-not-ready";
 const PODS: &str = "/api/v1/namespaces/kube-system/pods";
-const ENDPOINTS: &str = "/apis/cilium.io/v2/namespaces/default/ciliumendpoints";
+pub(crate) const ENDPOINTS: &str = "/apis/cilium.io/v2/namespaces/default/ciliumendpoints";
 /// So short that a test sees it.
 const FLAGS: [&str; 5] = [
     "--cluster-pool-ipv4-cidr=10.60.0.0/16",
@@ -29,7 +29,7 @@ const FLAGS: [&str; 5] = [
     "--nodes-gc-interval=2s",
 ];
 
-fn object(kind: &str, name: &str, more: Value) -> Value {
+pub(crate) fn object(kind: &str, name: &str, more: Value) -> Value {
     let mut object = json!({
         "apiVersion": "cilium.io/v2", "kind": kind, "metadata": { "name": name },
     });
@@ -65,7 +65,7 @@ fn wait_for_prefixes(client: &ApiClient, count: usize) -> Result<BTreeMap<String
 }
 
 /// A node, and a server at which operators have the packaged rights alone.
-fn started(program: PathBuf) -> Result<(Node, Etcd, ApiServer)> {
+pub(crate) fn started(program: PathBuf) -> Result<(Node, Etcd, ApiServer)> {
     let node = Node::new(Binaries::find()?)?;
     let etcd = Etcd::start(&node.path("etcd"))?;
     let server = ApiServer::start_strict(program, &node.path("api"), &etcd)?;

@@ -39,7 +39,7 @@ impl Region {
         for name in ["etcd", "lab", "node"] {
             authority.sign(name, Validity::Today)?;
         }
-        let far = Etcd::start_beside(&lab::path("far"), &authority)?;
+        let far = Etcd::start_beside(&lab::path("far"), Some(&authority))?;
         let neighbour = Neighbour::connect()?;
         fs::create_dir(lab::path("mesh"))?;
         let mesh = lab::path("mesh").display().to_string();
