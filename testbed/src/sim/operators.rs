@@ -9,8 +9,10 @@
 
 mod agents;
 mod oracle;
+mod outcome;
 mod process;
 mod stored;
 mod world;
 
-pub use world::{OperatorsFailure, OperatorsTally, live};
+pub use outcome::{OperatorsFailure, OperatorsTally};
+pub use world::live;

@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// What comes of a question to the store.
-type Stored<T> = Result<Result<T, KvError>, AskError>;
+type FromStore<T> = Result<Result<T, KvError>, AskError>;
 
 /// Answers to the collector of the kvstore.
 pub(in crate::operator) enum StoreCollectorAnswer {
@@ -17,17 +17,17 @@ pub(in crate::operator) enum StoreCollectorAnswer {
     /// Whether this operator still leads.
     Confirmed(Result<bool, AskError>),
     /// The lease of the heartbeat.
-    Granted(Stored<LeaseId>),
+    Granted(FromStore<LeaseId>),
     /// Whether it still is one.
-    Retained(Stored<bool>),
+    Retained(FromStore<bool>),
     /// Whether the heartbeat of before was there, and this one is now.
-    Beaten(String, Stored<bool>),
+    Beaten(String, FromStore<bool>),
     /// What the watch of that number tells.
     Heard(u64, WatchEvent),
     /// A part of a list.
-    Listed(Stored<Listing>),
+    Listed(FromStore<Listing>),
     /// Whether the identity of that key was removed.
-    Removed(String, Stored<bool>),
+    Removed(String, FromStore<bool>),
 }
 
 impl Message for StoreCollectorAnswer {

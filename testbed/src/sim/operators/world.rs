@@ -8,6 +8,7 @@ use volvox_actors_simulated::{ports::ClusterError, testing::MemoryCluster};
 use super::{
     agents::{AgentsTruth, marks},
     oracle::{HEARTBEAT, Truth},
+    outcome::{OperatorsFailure, OperatorsTally},
     process::{COLLECTION, Process},
     stored::{RESTORED_AFTER, StoredTruth},
 };
@@ -25,24 +26,6 @@ const NODES: usize = 6;
 const PODS: usize = 4;
 /// Who does nothing else comes to rest in fewer steps.
 const STEPS_MAX: usize = 20_000;
-
-/// Why a history ended badly.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OperatorsFailure {
-    /// Which action it was.
-    pub at: usize,
-    /// What was wrong.
-    pub what: String,
-}
-
-/// What a history came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OperatorsTally {
-    /// Operators that were started.
-    pub started: u64,
-    /// Steps of actors and of the API server.
-    pub steps: u64,
-}
 
 struct World {
     cluster: MemoryCluster,
