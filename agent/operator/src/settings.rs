@@ -157,7 +157,7 @@ pub struct CollectionSettings {
     /// How often CiliumEndpoints are removed whose pod went as long ago; 0 for never
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_duration)]
     pub cilium_endpoint_gc_interval: Duration,
-    /// Agents publish no CiliumEndpoints: neither these nor identities are removed
+    /// Agents publish no CiliumEndpoints: neither these nor CiliumIdentities are removed
     #[arg(long, value_name = "BOOL", default_value = "false", action = ArgAction::Set)]
     pub disable_endpoint_crd: bool,
     /// How often identities are looked through, of the API server or of the store; 0 for never
@@ -232,7 +232,22 @@ pub fn load(
         None => Vec::new(),
     };
     lower.extend(environment);
+    let lower = strongest(lower, &own);
     parse(with(&lower), &lower)
+}
+
+/// Of the flag whose words add up, what its strongest layer says: as for others, that takes the place of what
+/// a weaker one says.
+fn strongest(lower: Vec<Said>, own: &[OsString]) -> Vec<Said> {
+    const ADDED_UP: &str = "kvstore-opt";
+    let names = |word: &OsString| {
+        let word = word.to_string_lossy();
+        word.strip_prefix("--").is_some_and(|word| word.split('=').next() == Some(ADDED_UP))
+    };
+    let last = lower.iter().rposition(|said| said.flag == ADDED_UP);
+    let last = last.filter(|_| !own.iter().any(names));
+    let all = lower.into_iter().enumerate();
+    all.filter(|(at, said)| said.flag != ADDED_UP || Some(*at) == last).map(|(_, it)| it).collect()
 }
 
 fn parse(arguments: Vec<OsString>, lower: &[Said]) -> Result<Settings, SettingsError> {

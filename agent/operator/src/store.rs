@@ -33,7 +33,7 @@ pub struct StoreSettings {
     #[arg(long, value_name = "OPTIONS", action = ArgAction::Append)]
     pub kvstore_opt: Vec<EtcdOptions>,
     /// Where agents keep identities; if it is not said, in the store if there is one
-    #[arg(long, value_enum, value_name = "MODE")]
+    #[arg(long, value_enum, ignore_case = true, value_name = "MODE")]
     pub identity_allocation_mode: Option<IdentityMode>,
 }
 

@@ -39,7 +39,7 @@ fn identities_of_etcd_that_nobody_uses_go_and_no_other() {
         let flags = [
             "--kvstore=etcd",
             &option,
-            "--identity-gc-interval=3s",
+            "--identity-gc-interval=5s",
             "--cilium-endpoint-gc-interval=1h",
         ];
         let start = |number| Operator::start(number, &server.kubeconfig(), &node.path("."), &flags);
@@ -65,7 +65,8 @@ fn identities_of_etcd_that_nobody_uses_go_and_no_other() {
         wait_for_end(&etcd, 70_004)?;
         ensure!(stands(&etcd, 70_001)? && stands(&etcd, 70_003)?, "an identity in use went");
 
-        // In the snapshot nobody uses it yet; its node says so again as soon as it can.
+        // In the snapshot nobody uses it yet; its node says so again as soon as it can. What can happen in
+        // between the simulator has.
         let user = format!("{USERS}/k8s:app=new;/10.0.0.1");
         define(&etcd, 70_005, "k8s:app=new;")?;
         etcd.save()?;

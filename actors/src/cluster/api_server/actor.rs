@@ -165,7 +165,7 @@ impl ClusterSupervisor {
         let is_alone = of(Feed::CiliumNode).is_some_and(|status| {
             let after = match status.state {
                 SourceState::Undefined => self.settings.plain_nodes_after,
-                // There is the own one at most.
+                // There is one at most, as a rule the own.
                 SourceState::Synced(_) if status.heard.objects <= 1 => ALONE_AFTER,
                 _ => return false,
             };

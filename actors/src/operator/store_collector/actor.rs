@@ -120,6 +120,11 @@ impl StoreCollector {
         if self.is_asking {
             return;
         }
+        let is_confirmed = self.is_younger(cx, self.confirmed, CONFIRMED_FOR);
+        if self.beat_is_due && self.beat.is_none() && !is_confirmed {
+            // One that follows none is written by who leads alone: another one's may stand there.
+            return self.confirm(cx);
+        }
         if self.beat_is_due {
             return match self.lease {
                 None => self.grant(cx),
@@ -137,15 +142,13 @@ impl StoreCollector {
         if self.leaving.is_empty() || self.allowance == 0 {
             return;
         }
-        let is_younger = |at: Option<Time>, than| at.is_some_and(|at| cx.now().since(at) < than);
-        if !is_younger(self.confirmed, CONFIRMED_FOR) {
+        if !is_confirmed {
             self.confirm(cx);
-        } else if !is_younger(self.begun_beat, FRESH_FOR) {
+        } else if !self.is_younger(cx, self.begun_beat, FRESH_FOR) {
             self.beat_is_due = true;
             self.advance(cx);
-        } else if !is_younger(self.heard, SILENCE_MAX) {
-            self.forget("the watch of the heartbeat is silent".to_owned());
-            self.advance(cx);
+        } else if !self.is_younger(cx, self.heard, SILENCE_MAX) {
+            self.lose(cx, "the watch of the heartbeat is silent".to_owned());
         } else {
             self.remove(cx, &beat);
         }
@@ -192,7 +195,6 @@ impl StoreCollector {
                 self.view.error = None;
                 self.beat = Some(beat);
                 self.beat_is_due = false;
-                self.beats.succeeded();
                 self.beats.pause(cx, BEAT_EVERY, StoreCollectorAnswer::Beat);
                 if self.watch.is_none() {
                     self.listen(cx);
@@ -203,7 +205,7 @@ impl StoreCollector {
                            somebody else writes a heartbeat";
                 self.forget(why.to_owned());
             }
-            Err(error) => self.lose(cx, &error),
+            Err(error) => self.lose(cx, error.to_string()),
         }
     }
 
@@ -219,16 +221,18 @@ impl StoreCollector {
     }
 
     /// What the watch of that number tells.
-    fn heard(&mut self, cx: &Cx<'_, Self>, number: u64, event: WatchEvent) {
+    fn heard(&mut self, cx: &mut Cx<'_, Self>, number: u64, event: WatchEvent) {
         if self.watch.is_none() || number != self.watch_number {
             return;
         }
         self.heard = Some(cx.now());
         match event {
-            WatchEvent::Alive(said) => self.compare(said),
-            WatchEvent::Changed { .. } => {}
-            WatchEvent::Compacted => self.forget("the watch of the heartbeat is behind".to_owned()),
-            WatchEvent::Ended(error) => self.forget(error.to_string()),
+            // A server may lag behind what others said: its word is not compared.
+            WatchEvent::Alive(_) | WatchEvent::Changed { .. } => {}
+            WatchEvent::Compacted => {
+                self.lose(cx, "the watch of the heartbeat is behind".to_owned());
+            }
+            WatchEvent::Ended(error) => self.lose(cx, error.to_string()),
         }
     }
 
@@ -240,9 +244,9 @@ impl StoreCollector {
         }
     }
 
-    /// The store did not answer. What was asked may have been done all the same.
-    fn lose(&mut self, cx: &mut Cx<'_, Self>, error: &KvError) {
-        self.forget(error.to_string());
+    /// The store did not answer, or a watch of it ended. What was asked may have been done all the same.
+    fn lose(&mut self, cx: &mut Cx<'_, Self>, why: String) {
+        self.forget(why);
         self.beat_is_due = false;
         self.beats.failed(PAUSES, cx, StoreCollectorAnswer::Beat);
     }
@@ -255,7 +259,7 @@ impl StoreCollector {
         self.view.lost += 1;
         self.view.error = Some(why);
         self.beat_is_due = true;
-        (self.beat, self.lease, self.header) = (None, None, None);
+        (self.beat, self.header) = (None, None);
         (self.watch, self.heard) = (None, None);
         if !mutated(Mutant::StoredIdentityUnchained) {
             self.marks.clear();
@@ -272,7 +276,7 @@ impl StoreCollector {
                     sweep.read(part);
                 }
             }
-            Err(error) => self.lose(cx, &error),
+            Err(error) => self.lose(cx, error.to_string()),
         }
     }
 
@@ -297,12 +301,21 @@ impl StoreCollector {
         cx.ask(&leadership, CONFIRM_PATIENCE, why, confirm, StoreCollectorAnswer::Confirmed);
     }
 
-    fn confirmed(&mut self, cx: &Cx<'_, Self>, answer: Result<bool, AskError>) {
-        match answer {
-            Ok(true) => self.confirmed = Some(cx.now()),
-            // The next round looks at all anew.
-            _ => self.leaving.clear(),
+    fn confirmed(&mut self, cx: &mut Cx<'_, Self>, answer: Result<bool, AskError>) {
+        if let Ok(true) = answer {
+            self.confirmed = Some(cx.now());
+            return;
         }
+        // The next round looks at all anew.
+        self.leaving.clear();
+        if self.beat.is_none() {
+            self.beat_is_due = false;
+            self.beats.failed(PAUSES, cx, StoreCollectorAnswer::Beat);
+        }
+    }
+
+    fn is_younger(&self, cx: &Cx<'_, Self>, at: Option<Time>, than: Duration) -> bool {
+        at.is_some_and(|at| cx.now().since(at) < than)
     }
 
     fn remove(&mut self, cx: &mut Cx<'_, Self>, beat: &str) {
@@ -324,7 +337,7 @@ impl StoreCollector {
             }
             // Somebody uses it by now, or the heartbeat is another one: the next heartbeat tells.
             Ok(false) => {}
-            Err(error) => self.lose(cx, &error),
+            Err(error) => self.lose(cx, error.to_string()),
         }
     }
 
@@ -390,6 +403,10 @@ impl Behaviour for StoreCollector {
         match answer {
             Beat => {
                 self.beats.over();
+                if self.beat.is_some() {
+                    // The store served since the last one.
+                    self.beats.succeeded();
+                }
                 self.beat_is_due = true;
                 self.allowance = REMOVED_MAX;
             }
@@ -400,7 +417,7 @@ impl Behaviour for StoreCollector {
                     self.lease = Some(lease);
                     self.beat(cx, lease);
                 }
-                Err(error) => self.lose(cx, &error),
+                Err(error) => self.lose(cx, error.to_string()),
             },
             Retained(answer) => match settled(answer, "keep alive", "the lease of the heartbeat") {
                 Ok(true) => {
@@ -410,7 +427,7 @@ impl Behaviour for StoreCollector {
                 }
                 // The heartbeat went with it, which the next one finds.
                 Ok(false) => self.lease = None,
-                Err(error) => self.lose(cx, &error),
+                Err(error) => self.lose(cx, error.to_string()),
             },
             Beaten(beat, answer) => self.beaten(cx, beat, settled(answer, "write", HEARTBEAT)),
             Heard(number, event) => self.heard(cx, number, event),

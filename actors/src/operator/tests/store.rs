@@ -154,6 +154,22 @@ fn the_heartbeat_is_written_each_minute_and_an_outage_begins_the_rounds_anew() {
 }
 
 #[test]
+fn a_watch_that_ends_again_and_again_is_answered_more_and_more_seldom() {
+    let test = StoreTest::new(&cluster());
+    let before = test.view();
+    // Each time it begins, it ends.
+    for _ in 0..600 {
+        test.store.break_connections();
+        test.pass(Duration::from_secs(1));
+    }
+    let view = test.view();
+    let beats = view.beats - before.beats;
+    assert!((5..=60).contains(&beats), "{beats} heartbeats in ten minutes");
+    test.pass(2 * MINUTE);
+    assert_eq!((test.view().error, test.operator.ended()), (None, None));
+}
+
+#[test]
 fn nothing_goes_from_a_store_that_was_restored_from_a_backup() {
     let test = StoreTest::new(&cluster());
     test.define(70_000, SHOP);

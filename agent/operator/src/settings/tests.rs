@@ -78,6 +78,12 @@ fn the_store_is_named_as_agents_name_it() {
     let options = settings.unwrap().etcd().unwrap().unwrap();
     assert_eq!(options.address.as_deref(), Some("http://a:1"));
     assert_eq!(options.config.as_deref(), Some(Path::new("/c")));
+    // A stronger layer takes the place of a weaker one.
+    let settings = loaded(&[&argument, "--kvstore-opt=etcd.address=http://b:1"], &[]);
+    assert_eq!(settings.unwrap().etcd().unwrap().unwrap().config, None);
+    let settings = loaded(&[&argument], &[("VOLVOX_KVSTORE_OPT", "etcd.address=http://c:1")]);
+    let options = settings.unwrap().etcd().unwrap().unwrap();
+    assert_eq!((options.address.as_deref(), options.config), (Some("http://c:1"), None));
     let error = loaded(&["--kvstore=etcd"], &[]).unwrap().etcd().unwrap_err();
     assert!(error.to_string().contains("say --kvstore-opt"), "{error}");
     assert_eq!(loaded(&["--kvstore=embedded"], &[]).unwrap().etcd().unwrap(), None);

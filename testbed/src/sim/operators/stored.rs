@@ -42,6 +42,8 @@ pub(super) struct StoredTruth {
     numbers: BTreeMap<usize, u64>,
     /// Numbers that stood when it was looked last.
     known: BTreeSet<String>,
+    /// The first thing that was wrong.
+    wrong: Option<String>,
     /// When nodes whose keys are gone say again what they use.
     again: Option<Time>,
     /// No lease runs out twice within two rounds: it lasts longer.
@@ -68,6 +70,7 @@ impl StoredTruth {
     pub(super) fn pass(&mut self, span: Duration) {
         self.now = self.now + span;
         if self.again.is_some_and(|at| at <= self.now) {
+            self.look();
             self.again = None;
             // What nobody has any more went with its lease.
             let users: Vec<String> = self.uses.keys().map(|one| user_key(*one)).collect();
@@ -115,18 +118,10 @@ impl StoredTruth {
         self.uses.keys().chain(&self.choosing).any(|(other, _)| *other == labels)
     }
 
-    /// Labels that nobody used may have lost their number before somebody uses them.
-    fn forget_removed(&mut self, labels: usize) {
-        let key = self.numbers.get(&labels).map(|number| number_key(*number));
-        if let Some(key) = key.filter(|key| !self.has(labels) && self.store.get(key).is_none()) {
-            self.known.remove(&key);
-        }
-    }
-
     /// Something happens to the store, or to who uses it.
     pub(super) fn act(&mut self, random: &mut Random) -> String {
         let one = (random.roll(LABELS.len()), random.roll(NODES));
-        self.forget_removed(one.0);
+        self.look();
         match random.roll(15) {
             0..=2 => {
                 self.write(one);
@@ -204,7 +199,7 @@ impl StoredTruth {
         };
         let labels = (0..LABELS.len()).find(stands);
         let one = (labels.unwrap_or_else(|| random.roll(LABELS.len())), random.roll(NODES));
-        self.forget_removed(one.0);
+        self.look();
         self.write(one);
         self.uses.entry(one).or_insert(self.now);
         // Its servers end before they serve what was restored.
@@ -216,8 +211,14 @@ impl StoredTruth {
         format!("node {} uses labels {}, and the store goes back to its backup", one.1, one.0)
     }
 
-    /// The first thing that is wrong.
+    /// The first thing that was wrong.
     pub(super) fn complaint(&mut self) -> Option<String> {
+        self.look();
+        self.wrong.take()
+    }
+
+    /// Looks whether something is wrong, before somebody writes what may hide it.
+    fn look(&mut self) {
         let lost = self.uses.keys().chain(&self.choosing).find_map(|(labels, node)| {
             let number = self.numbers.get(labels)?;
             let key = number_key(*number);
@@ -225,12 +226,15 @@ impl StoredTruth {
             is_lost.then(|| format!("number {number} was removed, and node {node} uses it"))
         });
         self.known = self.store.keys(IDENTITIES).into_iter().collect();
-        lost
+        if self.wrong.is_none() {
+            self.wrong = lost;
+        }
     }
 
     /// Nothing goes wrong any more.
     pub(super) fn calm(&mut self) {
         self.store.set_link(KvLink::Up);
+        self.store.delete(HEARTBEAT);
         if let Some(one) = self.choosing {
             self.lock(one);
         }
