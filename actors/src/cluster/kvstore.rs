@@ -10,11 +10,15 @@ mod session;
 mod tests;
 mod watcher;
 
-use std::{net::IpAddr, time::Duration};
+use std::{net::IpAddr, rc::Rc, time::Duration};
 
-use crate::{model::ClusterId, ports::StoreHeader};
+use crate::{
+    host::{Behaviour, Cx},
+    model::ClusterId,
+    ports::{KvStore, Revision, StoreHeader, Watch, WatchEvent},
+};
 
-pub(crate) use heard::{difference, furthest};
+pub(crate) use heard::difference;
 pub(crate) use pairs::Owner;
 pub use pairs::{AddressPair, PairError, PortPair};
 pub(crate) use pairs::{Whose, ports as named_ports, prefix_of, read_ports};
@@ -34,6 +38,20 @@ pub const IDENTITY_USERS: &str = "cilium/state/identities/v1/value/";
 pub const IDENTITY_LOCKS: &str = "cilium/state/identities/v1/locks/";
 /// Written by the operator every minute; read to see whether the store has a majority.
 pub const HEARTBEAT: &str = "cilium/.heartbeat";
+
+/// Watches keys that begin so, from that revision on. What it tells is an answer to whoever began it; `what` it
+/// is stands in traces.
+pub(crate) fn watch<B: Behaviour>(
+    cx: &Cx<'_, B>,
+    store: &Rc<dyn KvStore>,
+    what: String,
+    (prefix, from): (&str, Revision),
+    answer: impl Fn(WatchEvent) -> B::Answer + 'static,
+) -> Watch {
+    let (home, host) = (cx.home().clone(), cx.host().clone());
+    let tell = move |event| host.outside(&what, || home.tell(answer(event)));
+    store.watch(prefix, from, Box::new(tell))
+}
 
 /// How this node takes part.
 #[derive(Clone, Debug)]

@@ -99,6 +99,16 @@ impl TestOperator {
     }
 }
 
+/// Questions whose answers nobody waits for.
+fn unasked() -> OperatorQuestions {
+    OperatorQuestions {
+        prefixes: Reply::to(drop),
+        collector: Reply::to(drop),
+        store: Reply::to(drop),
+        marks: Reply::to(drop),
+    }
+}
+
 fn cilium_node(name: &str) -> Value {
     json!({
         "kind": "CiliumNode", "apiVersion": "cilium.io/v2",
@@ -206,12 +216,7 @@ fn an_actor_that_crashed_ends_the_operator() {
     let cluster = cluster();
     let one = operator(&cluster, "a");
     one.pass(Duration::from_secs(1));
-    one.supervisor.show(OperatorQuestions {
-        prefixes: crate::testing::crash(),
-        collector: Reply::to(drop),
-        store: Reply::to(|_| ()),
-        marks: Reply::to(drop),
-    });
+    one.supervisor.show(OperatorQuestions { prefixes: crate::testing::crash(), ..unasked() });
     one.universe.settle();
     assert!(one.ended().unwrap().contains("prefixes crashed"), "{:?}", one.ended());
 }

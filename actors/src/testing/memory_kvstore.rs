@@ -139,18 +139,12 @@ impl MemoryKvStore {
         let mut inner = self.0.borrow_mut();
         let jobs = std::mem::take(&mut inner.jobs);
         inner.watches.iter_mut().for_each(|watching| watching.cut = true);
-        let cut = inner.eager().filter(|(_, event)| matches!(event, WatchEvent::Ended(_))).count();
         drop(inner);
         drop(jobs);
-        for _ in 0..cut {
-            let place = self
-                .0
-                .borrow()
-                .eager()
-                .position(|(_, event)| matches!(event, WatchEvent::Ended(_)));
-            if let Some(nth) = place {
-                self.tell(nth);
-            }
+        let ended = |(_, event): (usize, WatchEvent)| matches!(event, WatchEvent::Ended(_));
+        let next = || self.0.borrow().eager().position(ended);
+        while let Some(nth) = next() {
+            self.tell(nth);
         }
     }
 

@@ -114,29 +114,39 @@ async fn release(supervisor: &OperatorSupervisor) {
 /// Answers those who look at the operator.
 async fn show(supervisor: OperatorSupervisor, mut asked: mpsc::Receiver<Ask>) {
     while let Some(ask) = asked.recv().await {
-        let (leadership, collector) = (oneshot::channel(), oneshot::channel());
-        let (prefixes, marks) = (oneshot::channel(), oneshot::channel());
-        let store = oneshot::channel();
-        supervisor.show_leadership(Reply::to(move |view| drop(leadership.0.send(view))));
+        let (reply, leadership) = awaited();
+        supervisor.show_leadership(reply);
+        let (to_prefixes, prefixes) = awaited();
+        let (to_collector, collector) = awaited();
+        let (to_store, store) = awaited();
+        let (to_marks, marks) = awaited();
         supervisor.show(OperatorQuestions {
-            prefixes: Reply::to(move |view| drop(prefixes.0.send(view))),
-            collector: Reply::to(move |view| drop(collector.0.send(view))),
-            store: Reply::to(move |view| drop(store.0.send(view))),
-            marks: Reply::to(move |view| drop(marks.0.send(view))),
+            prefixes: to_prefixes,
+            collector: to_collector,
+            store: to_store,
+            marks: to_marks,
         });
         let gathered = async move {
-            let leadership = leadership.1.await.ok()?.ok()?;
-            let prefixes = prefixes.1.await.ok().and_then(Result::ok);
-            let collector = collector.1.await.ok().and_then(Result::ok);
-            let store = store.1.await.ok().and_then(Result::ok);
-            let marks = marks.1.await.ok().and_then(Result::ok);
-            Some(Shown { leadership, prefixes, collector, store, marks })
+            Some(Shown {
+                leadership: leadership.await?,
+                prefixes: prefixes.await,
+                collector: collector.await,
+                store: store.await,
+                marks: marks.await,
+            })
         };
         if let Ok(Some(shown)) = timeout(SHOW_PATIENCE, gathered).await {
             // Whoever asked may not wait any more.
             drop(ask.send(shown));
         }
     }
+}
+
+/// Where an answer goes, and the answer; none if whoever was asked let go of the question.
+fn awaited<T: 'static>() -> (Reply<T>, impl Future<Output = Option<T>>) {
+    let (send, answer) = oneshot::channel();
+    let reply = Reply::to(move |answer| drop(send.send(answer)));
+    (reply, async move { answer.await.ok()?.ok() })
 }
 
 /// A name that no other operator has, and no earlier life of this one. It begins with the pod's, for people

@@ -3,7 +3,7 @@
 
 use std::{rc::Rc, time::Duration};
 
-use super::{IDENTITY_USERS, session::SessionAnswer, watcher::SILENCE_MAX};
+use super::{IDENTITY_USERS, session::SessionAnswer, watch, watcher::SILENCE_MAX};
 use crate::{
     host::{Behaviour, Cx, TimerId},
     ports::{Change, KvStore, Revision, StoreHeader, Watch, WatchEvent},
@@ -48,11 +48,10 @@ impl Guard {
     ) {
         self.number += 1;
         self.began = false;
-        let (home, host, number) = (cx.home().clone(), cx.host().clone(), self.number);
-        let tell = Box::new(move |event| {
-            host.outside("kvstore: own keys", || home.tell(SessionAnswer::Guarded(number, event)))
-        });
-        self.watch = Some(store.watch(IDENTITY_USERS, Revision::default(), tell));
+        let number = self.number;
+        let answer = move |event| SessionAnswer::Guarded(number, event);
+        let (what, from) = ("kvstore: own keys".to_owned(), Revision::default());
+        self.watch = Some(watch(cx, store, what, (IDENTITY_USERS, from), answer));
         self.arm(cx, SILENCE_MAX);
     }
 

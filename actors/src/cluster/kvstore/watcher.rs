@@ -25,6 +25,7 @@ use super::{
     heard::{difference, furthest},
     outage::Outage,
     session::Unreachable,
+    watch,
 };
 use crate::{
     cluster::sources::Hearing,
@@ -279,12 +280,9 @@ impl<M: Message> Watcher<M> {
 
     fn watch(&mut self, cx: &mut Cx<'_, Self>, from: Revision) {
         self.number += 1;
-        let (home, host, number) = (cx.home().clone(), cx.host().clone(), self.number);
-        let what = format!("kvstore: {}", self.prefix);
-        let tell = Box::new(move |event| {
-            host.outside(&what, || home.tell(WatcherAnswer::Seen(number, event)))
-        });
-        self.watch = Some(self.store.watch(&self.prefix, from, tell));
+        let (number, what) = (self.number, format!("kvstore: {}", self.prefix));
+        let answer = move |event| WatcherAnswer::Seen(number, event);
+        self.watch = Some(watch(cx, &self.store, what, (&self.prefix, from), answer));
         self.arm(cx);
     }
 

@@ -14,7 +14,7 @@ use super::{
     sweep::{StoreSweep, UnusedIdentity, UnusedMarks},
 };
 use crate::{
-    cluster::kvstore::{HEARTBEAT, difference, furthest, settled},
+    cluster::kvstore::{HEARTBEAT, difference, settled, watch},
     host::{AskError, Behaviour, Cx, Pauses, Ref, Retry, Time},
     model::Timestamp,
     mutants::{Mutant, mutated},
@@ -212,12 +212,10 @@ impl StoreCollector {
     /// Watches the heartbeat from now on.
     fn listen(&mut self, cx: &mut Cx<'_, Self>) {
         self.watch_number += 1;
-        let (home, host, number) = (cx.home().clone(), cx.host().clone(), self.watch_number);
-        let tell = Box::new(move |event| {
-            let heard = StoreCollectorAnswer::Heard(number, event);
-            host.outside("kvstore: heartbeat", || home.tell(heard))
-        });
-        self.watch = Some(self.peers.store.watch(HEARTBEAT, Revision::default(), tell));
+        let (number, store) = (self.watch_number, &self.peers.store);
+        let answer = move |event| StoreCollectorAnswer::Heard(number, event);
+        let (what, from) = ("kvstore: heartbeat".to_owned(), Revision::default());
+        self.watch = Some(watch(cx, store, what, (HEARTBEAT, from), answer));
     }
 
     /// What the watch of that number tells.
@@ -240,7 +238,7 @@ impl StoreCollector {
     fn compare(&mut self, said: StoreHeader) {
         match self.header.and_then(|before| difference(before, said)) {
             Some(why) => self.forget(format!("the store is another one than before: {why}")),
-            None => self.header = Some(furthest(self.header, said)),
+            None => self.header = Some(said),
         }
     }
 
@@ -272,7 +270,7 @@ impl StoreCollector {
         match answer {
             Ok(part) => {
                 self.compare(part.header);
-                if let Some(sweep) = self.sweep.as_mut().filter(|_| self.header.is_some()) {
+                if let Some(sweep) = &mut self.sweep {
                     sweep.read(part);
                 }
             }
@@ -297,7 +295,7 @@ impl StoreCollector {
         self.is_asking = true;
         let leadership = self.peers.leadership.clone();
         let confirm = |reply| LeadershipMsg::Confirm { prefixes: None, reply };
-        let why = "the Lease, before identities are removed from the kvstore";
+        let why = "the Lease, before the kvstore is written";
         cx.ask(&leadership, CONFIRM_PATIENCE, why, confirm, StoreCollectorAnswer::Confirmed);
     }
 

@@ -54,10 +54,8 @@ fn view(operator: &TestOperator) -> MarksView {
     let seen = Rc::new(RefCell::new(None));
     let heard = Rc::clone(&seen);
     operator.supervisor.show(OperatorQuestions {
-        prefixes: Reply::to(drop),
-        collector: Reply::to(drop),
-        store: Reply::to(|_| ()),
         marks: Reply::to(move |view| *heard.borrow_mut() = Some(view)),
+        ..unasked()
     });
     operator.universe.settle();
     let view = seen.borrow_mut().take();

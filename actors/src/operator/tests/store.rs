@@ -53,12 +53,10 @@ impl StoreTest {
         let answer = Rc::new(RefCell::new(StoreCollectorView::default()));
         let heard = Rc::clone(&answer);
         self.operator.supervisor.show(OperatorQuestions {
-            prefixes: Reply::to(|_| ()),
-            collector: Reply::to(|_| ()),
             store: Reply::to(move |view: Result<StoreCollectorView, _>| {
                 *heard.borrow_mut() = view.unwrap();
             }),
-            marks: Reply::to(|_| ()),
+            ..unasked()
         });
         self.operator.universe.settle();
         answer.take()

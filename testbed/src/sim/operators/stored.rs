@@ -73,20 +73,19 @@ impl StoredTruth {
             self.look();
             self.again = None;
             // What nobody has any more went with its lease.
-            let users: Vec<String> = self.uses.keys().map(|one| user_key(*one)).collect();
-            let gone = |key: &String| !users.contains(key);
-            self.store.keys(IDENTITY_USERS).into_iter().filter(gone).for_each(|key| {
-                self.store.delete(&key);
-            });
-            let lock = self.choosing.map(lock_key);
-            let gone = |key: &String| Some(key) != lock.as_ref();
-            self.store.keys(IDENTITY_LOCKS).into_iter().filter(gone).for_each(|key| {
-                self.store.delete(&key);
-            });
+            self.delete_others(IDENTITY_USERS, self.uses.keys().map(|one| user_key(*one)));
+            self.delete_others(IDENTITY_LOCKS, self.choosing.into_iter().map(lock_key));
             for one in self.uses.keys().copied().collect::<Vec<_>>() {
                 self.write(one);
             }
         }
+    }
+
+    /// Deletes what stands there, but for these.
+    fn delete_others(&self, below: &str, retained: impl Iterator<Item = String>) {
+        let retained: BTreeSet<String> = retained.collect();
+        let all = self.store.keys(below);
+        all.iter().filter(|key| !retained.contains(*key)).for_each(|key| self.store.delete(key));
     }
 
     /// Nodes say again what they use, before the next round but one.
