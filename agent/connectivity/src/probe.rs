@@ -19,4 +19,7 @@ pub use self::{
     target::{Protocol, Size, Target, TargetError},
     watch::{Tally, Watched, input_ended, watch},
 };
-pub(crate) use self::{ask::ENOUGH, watch::PATIENCE};
+pub(crate) use self::{
+    ask::ENOUGH,
+    watch::{PATIENCE, SLOW},
+};

@@ -17,7 +17,7 @@ use crate::{
     hint::hint,
     judge::{Check, Want},
     objects::{NODE, PORT},
-    probe::{PATIENCE, Protocol, Target, Watched},
+    probe::{PATIENCE, Protocol, SLOW, Target, Watched},
     report::{Failure, TestReport},
     scenarios::{Stage, policies::by_label},
     setup,
@@ -55,7 +55,9 @@ pub(crate) fn watched(world: &World) -> Vec<Check> {
     denied.extend(each(world, "denied-a", "server-b", |at| Target::at(Protocol::Tcp, at, PORT)));
     denied.iter_mut().for_each(|it| it.want = Want::Denied);
     checks.extend(denied);
-    checks.iter_mut().for_each(|it| it.target.wait = PATIENCE);
+    for check in &mut checks {
+        check.target.wait = if check.want == Want::Denied { PATIENCE } else { SLOW };
+    }
     checks
 }
 

@@ -12,6 +12,7 @@ pub mod netlink;
 pub mod netns;
 pub mod resident;
 pub mod sysctl;
+pub mod tcp;
 pub mod terminal;
 pub mod threads;
 

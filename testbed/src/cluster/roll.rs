@@ -52,11 +52,11 @@ impl Scene {
         let mut requests = Vec::new();
         for machine in &self.cluster.machines {
             let at = SocketAddr::new(machine.address.into(), NODE_PORT);
-            requests.push(Requests::start(&self.cluster.outside, at, 40)?);
+            requests.push(Requests::start(&self.cluster.outside, at, 20)?);
         }
         let asker = self.serve("asker", 1)?;
         let inside = self.netns(&asker[0])?;
-        requests.push(Requests::start(&inside, SocketAddr::new(frontend.into(), 80), 100)?);
+        requests.push(Requests::start(&inside, SocketAddr::new(frontend.into(), 80), 50)?);
         for asked in &requests {
             asked.wait_for_answers(20)?;
         }

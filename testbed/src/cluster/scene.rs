@@ -18,11 +18,11 @@ const HTTP: u16 = 80;
 /// Where streams go to.
 const STREAMS: u16 = 5000;
 
-/// Serves the pod's name by HTTP, and ends when it is told to.
+/// Serves the pod's name by HTTP, and ends when it is told to and all others have heard of it.
 const SERVER: &str = r#"
 mkdir -p /tmp/www
 printf "$NAME\n" >/tmp/www/index.html
-trap 'exit 0' TERM
+trap 'sleep 5; exit 0' TERM
 httpd -h /tmp/www -p 80
 printf 'serves\n'
 while :; do sleep 1000 & wait; done
@@ -85,7 +85,7 @@ impl Scene {
             volvox_system::complain!("{}", self.sight());
         }
         happened.context(scenario.name)?;
-        self.cluster.kubectl(&format!("delete namespace {NAMESPACE} --timeout=120s"))?;
+        self.cluster.kubectl(&format!("delete namespace {NAMESPACE} --timeout=240s"))?;
         self.is_clean()
     }
 
@@ -240,7 +240,11 @@ impl Scene {
 
 /// A Deployment of pods that serve their name by HTTP.
 pub(super) fn deployment(name: &str, replicas: usize) -> Value {
-    let probe = json!({ "httpGet": { "path": "/", "port": HTTP }, "periodSeconds": 1 });
+    // A machine with much to do is no reason to replace a pod that serves.
+    let probe = |seconds: u8| {
+        let asked = json!({ "path": "/", "port": HTTP });
+        json!({ "httpGet": asked, "periodSeconds": 1, "timeoutSeconds": seconds })
+    };
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": { "name": name, "namespace": NAMESPACE },
@@ -250,8 +254,8 @@ pub(super) fn deployment(name: &str, replicas: usize) -> Value {
             "template": {
                 "metadata": { "labels": { "app": name } },
                 "spec": {
-                    // Longer than all others take to hear of it.
-                    "terminationGracePeriodSeconds": 5,
+                    // Longer than it serves when it is told to end.
+                    "terminationGracePeriodSeconds": 15,
                     // A node that is gone is given up soon.
                     "tolerations": (["not-ready", "unreachable"]).map(|of| json!({
                         "key": format!("node.kubernetes.io/{of}"), "operator": "Exists",
@@ -271,8 +275,7 @@ pub(super) fn deployment(name: &str, replicas: usize) -> Value {
                             "name": "NAME",
                             "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } },
                         }],
-                        "readinessProbe": probe, "livenessProbe": probe,
-                        "lifecycle": { "preStop": { "exec": { "command": ["sleep", "2"] } } },
+                        "readinessProbe": probe(5), "livenessProbe": probe(30),
                     }],
                 },
             },

@@ -70,13 +70,20 @@ pub fn test(name: &str, body: impl FnOnce() -> Result<()>) {
             Some(0) => bail!("the test program knows no test of this name"),
             _ => {
                 let printed = [output.stdout, output.stderr].concat();
-                bail!("in the lab: {}\n{}", output.status, String::from_utf8_lossy(&printed))
+                bail!("in the lab: {}\n{}", output.status, reason_first(&printed))
             }
         })
     };
     if let Err(error) = outcome {
         panic!("{name}: {error:#}");
     }
+}
+
+/// What a test printed, with the reason of its failure before everything else: long logs are cut.
+fn reason_first(printed: &[u8]) -> String {
+    let printed = String::from_utf8_lossy(printed);
+    let reason = printed.lines().skip_while(|line| !line.contains("panicked at")).take(4);
+    format!("{}\n\n{printed}", reason.collect::<Vec<_>>().join("\n"))
 }
 
 /// Starts this program again in new namespaces, and waits for it as `run` does.

@@ -134,8 +134,9 @@ impl Kubernetes {
                     "--use-service-account-credentials=true".into(),
                     "--allocate-node-cidrs=true".into(),
                     "--cluster-cidr=10.244.0.0/16".into(),
-                    // In a lab a machine that is off is noticed sooner than in 40 s.
-                    "--node-monitor-grace-period=10s".into(),
+                    // In a lab a machine that is off is noticed sooner than in 40 s, and one that is busy is
+                    // not taken for it.
+                    "--node-monitor-grace-period=30s".into(),
                     "--node-monitor-period=1s".into(),
                     "--pod-eviction-timeout=5s".into(),
                 ];

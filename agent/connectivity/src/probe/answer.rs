@@ -108,6 +108,8 @@ pub struct Answer {
     pub detail: String,
     /// How long it took, in microseconds.
     pub micros: u64,
+    /// How many TCP segments were lost on the way and sent again.
+    pub resent: u32,
     /// How many bytes were sent.
     pub bytes: usize,
     /// Who answered, where they say that.

@@ -1,6 +1,7 @@
 //! Asks targets, each by its protocol, and says how it went.
 
 use std::{
+    mem,
     net::{IpAddr, SocketAddr},
     time::Instant,
 };
@@ -12,6 +13,7 @@ use tokio::{
     task::JoinSet,
     time::timeout,
 };
+use volvox_system::tcp::lost_segments;
 
 use super::{
     answer::{Answer, Fault, Said, Trouble},
@@ -102,14 +104,14 @@ async fn resolved(host: &str, port: u16) -> Result<Vec<SocketAddr>, Trouble> {
     Ok(all)
 }
 
-/// A connection to a server of the test.
-pub(super) struct Connection(BufReader<TcpStream>);
+/// A connection to a server of the test, and how many of its segments were lost until now.
+pub(super) struct Connection(BufReader<TcpStream>, u32);
 
 impl Connection {
     pub(super) async fn open(at: SocketAddr) -> Result<Self, Trouble> {
         let stream = TcpStream::connect(at).await?;
         stream.set_nodelay(true)?;
-        Ok(Self(BufReader::new(stream)))
+        Ok(Self(BufReader::new(stream), 0))
     }
 
     /// Sends that much and gets it back.
@@ -119,6 +121,14 @@ impl Connection {
         answer: &mut Answer,
     ) -> Result<(), Trouble> {
         let own = self.0.get_ref().local_addr()?.ip();
+        let outcome = self.echo(size, answer).await;
+        let lost = lost_segments(self.0.get_ref()).unwrap_or_default();
+        answer.resent = lost.saturating_sub(mem::replace(&mut self.1, lost));
+        answer.from = Some(own);
+        outcome
+    }
+
+    async fn echo(&mut self, size: Size, answer: &mut Answer) -> Result<(), Trouble> {
         let Size::Bytes(length) = size else {
             return Err(Trouble::new(Fault::Failed, "a connection has no packets to size"));
         };
@@ -130,7 +140,6 @@ impl Connection {
         let mut got = vec![0; length];
         self.0.read_exact(&mut got).await?;
         answer.bytes = length;
-        answer.from = Some(own);
         told(&said, answer)?;
         same(&sent, &got)
     }

@@ -8,7 +8,7 @@ use std::{
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, UdpSocket},
+    net::{TcpListener, TcpSocket, TcpStream, UdpSocket},
     sync::oneshot,
     time::sleep,
 };
@@ -209,6 +209,42 @@ async fn a_connection_that_breaks_is_a_loss_and_is_opened_anew() {
     assert!(tally.answered > 5, "{tally:?}");
 }
 
+/// What becomes of one probe of a server that accepts after so many milliseconds.
+async fn watched_once(listener: TcpListener, accepts_after: u64) -> Tally {
+    let mut target = target(Protocol::Tcp, listener.local_addr().unwrap().port());
+    target.wait = Duration::from_secs(60);
+    tokio::spawn(async move {
+        sleep(Duration::from_millis(accepts_after)).await;
+        accept(listener, "me".to_owned(), false).await;
+    });
+    let (end, ended) = oneshot::channel();
+    let mut last = Watched::default();
+    // The next probe would be due long after.
+    tokio::join!(watch(vec![target], 1, ended, |it| last = it.clone()), async {
+        sleep(Duration::from_millis(100)).await;
+        end.send(()).unwrap();
+    });
+    last.tallies.remove(0)
+}
+
+#[tokio::test]
+async fn a_late_answer_is_a_loss_only_if_a_packet_was_lost() {
+    let (busy, _) = listener().await;
+    let tally = watched_once(busy, 1200).await;
+    assert_eq!((tally.answered, tally.lost), (1, 0), "{tally:?}");
+    assert!(tally.longest_micros > 1_000_000, "{tally:?}");
+
+    // Whose queue is full does not take a SYN; the kernel sends it again a second later.
+    let full = TcpSocket::new_v4().unwrap();
+    full.bind((HERE, 0).into()).unwrap();
+    let full = full.listen(0).unwrap();
+    let _first = TcpStream::connect(full.local_addr().unwrap()).await.unwrap();
+    let tally = watched_once(full, 300).await;
+    assert_eq!((tally.answered, tally.lost), (0, 1), "{tally:?}");
+    let (asked, reason) = &tally.losses[0];
+    assert!(*asked < 900 && reason.contains("lost and sent again"), "{tally:?}");
+}
+
 #[tokio::test]
 async fn a_server_that_cannot_listen_names_the_port() {
     let (_held, port) = listener().await;
@@ -221,7 +257,7 @@ async fn a_server_that_cannot_listen_names_the_port() {
 async fn a_server_takes_no_more_than_it_says() {
     let [tcp, ..] = server().await;
     for head in ["volvox 99999999\n", "volvox -1\n", "GET / HTTP/1.1\r\n\r\n", "\n"] {
-        let mut stream = tokio::net::TcpStream::connect(SocketAddr::new(HERE, tcp)).await.unwrap();
+        let mut stream = TcpStream::connect(SocketAddr::new(HERE, tcp)).await.unwrap();
         stream.write_all(head.as_bytes()).await.unwrap();
         let read =
             tokio::time::timeout(Duration::from_secs(2), stream.read(&mut [0; 8])).await.unwrap();

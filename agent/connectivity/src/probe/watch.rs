@@ -21,8 +21,11 @@ use super::{
     target::{Protocol, Target},
 };
 
-/// How long an answer may take: less than the kernel takes to repeat a lost SYN, so that it is noticed.
+/// How long an answer may take of which a packet was lost: less than the kernel takes to send a lost SYN
+/// again, so that it is noticed.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(900);
+/// How long an answer may take on a busy machine, of which nothing was lost.
+pub(crate) const SLOW: Duration = Duration::from_secs(10);
 /// How often counts are told.
 const PERIOD: Duration = Duration::from_secs(1);
 /// How many losses are told with their time and reason.
@@ -40,7 +43,7 @@ pub struct Tally {
     pub lost: u64,
     /// The longest that an answer took, in microseconds.
     pub longest_micros: u64,
-    /// The first losses: when, in milliseconds from the start, and why.
+    /// The first losses: when was asked, in milliseconds from the start, and why.
     pub losses: Vec<(u64, String)>,
 }
 
@@ -63,7 +66,12 @@ struct Counts {
 
 impl Counts {
     fn count(&mut self, answer: &Answer) {
-        match answer.reason() {
+        let took = Duration::from_micros(answer.micros);
+        let repaired = (took >= PATIENCE && answer.resent > 0).then(|| {
+            let (lost, after) = (answer.resent, took.as_millis());
+            format!("answered after {after} ms, for {lost} segments were lost and sent again")
+        });
+        match answer.reason().or(repaired) {
             None => {
                 self.tally.answered += 1;
                 self.tally.longest_micros = self.tally.longest_micros.max(answer.micros);
@@ -71,7 +79,8 @@ impl Counts {
             Some(reason) => {
                 self.tally.lost += 1;
                 if self.tally.losses.len() < TOLD {
-                    self.tally.losses.push((millis(self.began.elapsed()), reason));
+                    let asked = self.began.elapsed().saturating_sub(took);
+                    self.tally.losses.push((millis(asked), reason));
                 }
             }
         }
