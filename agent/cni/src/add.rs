@@ -16,11 +16,15 @@ use volvox_rest::{
         IpamResponse, NodeAddressing,
     },
 };
-use volvox_system::netlink::Socket;
 
 use super::{
-    CniError, ErrorCode, attachment, cancel::Cancel, chained, interface, result::AddResult,
-    run::Call, undo::Undo,
+    CniError, ErrorCode, attachment,
+    cancel::Cancel,
+    chained,
+    interface::{self, Inside},
+    result::AddResult,
+    run::Call,
+    undo::Undo,
 };
 
 /// How long the agent may take to allocate addresses.
@@ -40,32 +44,32 @@ pub(super) async fn add(
     let agent = agent.status;
     check_mode(&agent)?;
     let path = invocation.netns.clone().unwrap_or_default();
-    let netns = interface::open_netns(&path)?;
-    attachment::take_turn_to_add(&netns, cancel).await?;
+    let mut inside = Inside::open(&path)?;
+    attachment::take_turn_to_add(&inside.netns, cancel).await?;
 
     let allocated = allocate(call).await?;
     undo.addresses = allocated.address.addresses().iter().collect();
     cancel.check()?;
-    attachment::make_room(call, &netns).await?;
+    attachment::make_room(call, &mut inside).await?;
     tracing::debug!(ifname = invocation.ifname, "interface's name is free");
     let addresses =
         with_routers(allocated.address.addresses(), &allocated.host_addressing, &agent)?;
     tracing::debug!(?addresses, "addresses allocated");
 
     undo.link = Some(interface::host_name(&invocation.attachment_id()));
-    let (host, mut container) = interface::create(invocation, &netns, mtu(&agent))?;
+    let (host, mut container) = interface::create(invocation, &mut inside, mtu(&agent))?;
     attachment::begin(call, &host)?;
-    let routers = interface::configure(&netns, &container, &addresses)?;
+    let routers = interface::configure(&mut inside, &container, &addresses)?;
     cancel.check()?;
     tracing::debug!(host = host.name, ifindex = host.ifindex, "interface made");
 
-    let request = request(call, &host, &container, allocated.address, netns.cookie()?);
+    let request = request(call, &host, &container, allocated.address, inside.cookie);
     let mac = put_endpoint(call, &request, undo, cancel).await?;
     if !mac.is_zero() && mac != container.mac {
-        netns.run(|| Socket::open()?.set_mac(container.ifindex, mac))??;
+        inside.socket.set_mac(container.ifindex, mac)?;
         container.mac = mac;
     }
-    interface::wait_for_carriers(&netns, &host, &container)?;
+    interface::wait_for_carriers(&mut inside, &host, &container)?;
     let result = AddResult {
         host_name: host.name,
         host_mac: host.mac,

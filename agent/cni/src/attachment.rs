@@ -18,7 +18,12 @@ use volvox_actors::ports::Link;
 use volvox_rest::{RestError, delete_queue::hex, escape, models::Endpoint};
 use volvox_system::{netlink::Socket, netns::Netns};
 
-use super::{CniError, ErrorCode, cancel::Cancel, interface, run::Call};
+use super::{
+    CniError, ErrorCode,
+    cancel::Cancel,
+    interface::{self, Inside},
+    run::Call,
+};
 
 /// What an alias of ours begins with.
 const ALIAS: &str = "volvox-cni:";
@@ -57,7 +62,7 @@ pub(super) async fn take_turn_to_add(netns: &Netns, cancel: &mut Cancel) -> Resu
 
 /// Sees that nothing of the container's is in the way, and removes what an ADD left that never
 /// answered. The agent is to know all its endpoints by now: who got addresses from it may be sure.
-pub(super) async fn make_room(call: &Call, netns: &Netns) -> Result<(), CniError> {
+pub(super) async fn make_room(call: &Call, inside: &mut Inside) -> Result<(), CniError> {
     let attachment = call.invocation.attachment_id();
     let name = interface::host_name(&attachment);
     let endpoint = endpoint(call, &attachment).await?;
@@ -76,7 +81,7 @@ pub(super) async fn make_room(call: &Call, netns: &Netns) -> Result<(), CniError
     }
     let host = socket.link_by_name(&name)?;
     let ifname = &call.invocation.ifname;
-    let inside = netns.run(|| Socket::open()?.link_by_name(ifname))??;
+    let inside = inside.socket.link_by_name(ifname)?;
     if let Some(inside) = inside
         && !host.as_ref().is_some_and(|host| are_a_pair(host, &inside))
     {

@@ -4,10 +4,9 @@
 use ipnet::IpNet;
 use volvox_actors::ports::Link;
 use volvox_rest::{RestError, escape, models::EndpointHealth};
-use volvox_system::netlink::Socket;
 
 use super::{
-    CniError, ErrorCode, attachment, chained, interface, result::PreviousResult, run::Call,
+    CniError, ErrorCode, attachment, chained, interface::Inside, result::PreviousResult, run::Call,
 };
 
 /// Sees that the container still has what an ADD gave it.
@@ -18,12 +17,11 @@ pub(super) async fn check(call: &Call) -> Result<(), CniError> {
         return Err(CniError::new(ErrorCode::InvalidConfig, "prevResult is missing", why));
     };
     check_health(call).await?;
-    let netns = interface::open_netns(invocation.netns.as_deref().unwrap_or("".as_ref()))?;
-    let link = netns.run(|| {
-        let links = Socket::open()?.links()?;
-        Ok::<_, CniError>(links.into_values().find(|link| link.name == invocation.ifname))
-    })??;
-    let link = link.ok_or_else(|| mismatch(&invocation.ifname, "it is gone"))?;
+    let mut inside = Inside::open(invocation.netns.as_deref().unwrap_or("".as_ref()))?;
+    let mut links = inside.socket.links()?.into_values();
+    let link = links
+        .find(|link| link.name == invocation.ifname)
+        .ok_or_else(|| mismatch(&invocation.ifname, "it is gone"))?;
     compare(&link, previous)?;
     if !call.config.chained {
         return Ok(());
@@ -33,7 +31,7 @@ pub(super) async fn check(call: &Call) -> Result<(), CniError> {
         let why = "it went while it was looked at: create the pod anew";
         CniError::new(ErrorCode::UnknownContainer, "no such endpoint", why)
     })?;
-    chained::check(call, &netns, &endpoint)
+    chained::check(call, &mut inside, &endpoint)
 }
 
 async fn check_health(call: &Call) -> Result<(), CniError> {

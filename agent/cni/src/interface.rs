@@ -8,7 +8,7 @@ use volvox_actors::{model::Mac, ports::Link};
 use volvox_rest::delete_queue::hex;
 use volvox_system::{
     netlink::{Socket, Veth},
-    netns::Netns,
+    netns::{Netns, own_cookie},
     sysctl::Sysctl,
 };
 
@@ -22,17 +22,30 @@ pub(super) fn host_name(attachment_id: &str) -> String {
     format!("lxc{}", hex(&Sha256::digest(attachment_id)[..6]))
 }
 
-/// Opens the container's namespace. The node's own is refused: in it, `eth0` is the node's.
-pub(super) fn open_netns(path: &Path) -> Result<Netns, CniError> {
-    let netns = Netns::open(path)?;
-    if netns.cookie()? == Netns::current()?.cookie()? {
-        return Err(CniError::new(
-            ErrorCode::InvalidEnvironment,
-            format!("CNI_NETNS={path:?} is wrong"),
-            "it is the node's own namespace, not a container's",
-        ));
+/// The container's namespace, and a socket in it. It is entered once for all that a socket can ask: each time
+/// costs a thread, for which a busy node has to find a processor.
+pub(super) struct Inside {
+    pub(super) netns: Netns,
+    pub(super) socket: Socket,
+    /// The namespace's own number.
+    pub(super) cookie: u64,
+}
+
+impl Inside {
+    /// Opens it. The node's own namespace is refused: in it, `eth0` is the node's.
+    pub(super) fn open(path: &Path) -> Result<Self, CniError> {
+        let netns = Netns::open(path)?;
+        let enter = || Ok::<_, CniError>((Socket::open()?, own_cookie()?));
+        let (socket, cookie) = netns.run(enter)??;
+        if cookie == own_cookie()? {
+            return Err(CniError::new(
+                ErrorCode::InvalidEnvironment,
+                format!("CNI_NETNS={path:?} is wrong"),
+                "it is the node's own namespace, not a container's",
+            ));
+        }
+        Ok(Self { netns, socket, cookie })
     }
-    Ok(netns)
 }
 
 /// What a further interface of a container adds to its number for the table of its routes.
@@ -43,7 +56,7 @@ const TABLE_BASE: u32 = 1000;
 /// The host side stays down until the agent has attached its programs: until then nothing passes.
 pub(super) fn create(
     invocation: &Invocation,
-    netns: &Netns,
+    inside: &mut Inside,
     mtu: u32,
 ) -> Result<(Link, Link), CniError> {
     let attachment_id = invocation.attachment_id();
@@ -52,7 +65,7 @@ pub(super) fn create(
     socket.create_veth(&Veth {
         name: &name,
         peer: &invocation.ifname,
-        peer_netns: Some(netns.as_fd()),
+        peer_netns: Some(inside.netns.as_fd()),
         mtu,
         mac: mac("host", &attachment_id),
         peer_mac: mac("container", &attachment_id),
@@ -60,8 +73,7 @@ pub(super) fn create(
     Sysctl::default().prepare_host_side(&name)?;
     let host = socket.link_by_name(&name)?.ok_or_else(|| vanished(&name))?;
     let ifname = &invocation.ifname;
-    let container =
-        netns.run(|| Socket::open()?.link_by_name(ifname))??.ok_or_else(|| vanished(ifname))?;
+    let container = inside.socket.link_by_name(ifname)?.ok_or_else(|| vanished(ifname))?;
     Ok((host, container))
 }
 
@@ -69,42 +81,40 @@ pub(super) fn create(
 /// address: everything where nothing is routed yet, else only what is sent from that address, for
 /// another interface of the container has the default route. Answers whose routers have it now.
 pub(super) fn configure(
-    netns: &Netns,
+    inside: &mut Inside,
     container: &Link,
     addresses: &[(IpAddr, IpAddr)],
 ) -> Result<Vec<IpAddr>, CniError> {
-    netns.run(|| {
-        let mut socket = Socket::open()?;
-        if addresses.iter().any(|(address, _)| address.is_ipv6()) {
-            Sysctl::default().enable_ipv6(&container.name)?;
+    if addresses.iter().any(|(address, _)| address.is_ipv6()) {
+        inside.netns.run(|| Sysctl::default().enable_ipv6(&container.name))??;
+    }
+    let socket = &mut inside.socket;
+    let others: Vec<bool> = socket.default_routes()?.iter().map(|it| it.is_ipv4).collect();
+    socket.set_link_up(container.ifindex)?;
+    let mut first = Vec::new();
+    for &(address, router) in addresses {
+        socket.add_address(container.ifindex, IpNet::from(address))?;
+        if others.contains(&address.is_ipv4()) {
+            let place = (container.ifindex, TABLE_BASE + container.ifindex);
+            socket.route_from(address, router, place)?;
+        } else {
+            socket.put_route(router, container.ifindex)?;
+            socket.add_default_via(router, container.ifindex)?;
+            first.push(router);
         }
-        let others: Vec<bool> = socket.default_routes()?.iter().map(|it| it.is_ipv4).collect();
-        socket.set_link_up(container.ifindex)?;
-        let mut first = Vec::new();
-        for &(address, router) in addresses {
-            socket.add_address(container.ifindex, IpNet::from(address))?;
-            if others.contains(&address.is_ipv4()) {
-                let place = (container.ifindex, TABLE_BASE + container.ifindex);
-                socket.route_from(address, router, place)?;
-            } else {
-                socket.put_route(router, container.ifindex)?;
-                socket.add_default_via(router, container.ifindex)?;
-                first.push(router);
-            }
-        }
-        Ok(first)
-    })?
+    }
+    Ok(first)
 }
 
 /// Waits until both sides carry packets. Before, a pod's first packet would be lost, or wait a second
 /// for the neighbour that was asked for in vain.
 pub(super) fn wait_for_carriers(
-    netns: &Netns,
+    inside: &mut Inside,
     host: &Link,
     container: &Link,
 ) -> Result<(), CniError> {
-    let wait = |ifindex| Socket::open()?.wait_for_carrier(ifindex, CARRIER_PATIENCE);
-    if !(wait(host.ifindex)? && netns.run(|| wait(container.ifindex))??) {
+    let outside = Socket::open()?.wait_for_carrier(host.ifindex, CARRIER_PATIENCE)?;
+    if !(outside && inside.socket.wait_for_carrier(container.ifindex, CARRIER_PATIENCE)?) {
         // It is the pod's as it is: perhaps somebody took one side down.
         tracing::warn!(host = host.name, ?CARRIER_PATIENCE, "the interface has no carrier");
     }

@@ -77,9 +77,13 @@ impl Netns {
 
     /// The number that the kernel never gives to another namespace until it is booted again.
     pub fn cookie(&self) -> Result<u64, NetnsError> {
-        self.run(netns_cookie)?
-            .map_err(|source| NetnsError::Enter { op: "read the cookie of the", source })
+        self.run(own_cookie)?
     }
+}
+
+/// The cookie of the calling thread's namespace.
+pub fn own_cookie() -> Result<u64, NetnsError> {
+    netns_cookie().map_err(|source| NetnsError::Enter { op: "read the cookie of the", source })
 }
 
 /// Cookies of the namespaces that these files name, read on one thread of its own; a file that
