@@ -240,10 +240,11 @@ impl Scene {
 
 /// A Deployment of pods that serve their name by HTTP.
 pub(super) fn deployment(name: &str, replicas: usize) -> Value {
-    // A machine with much to do is no reason to replace a pod that serves.
-    let probe = |seconds: u8| {
+    // Sixty pods that are asked each second keep a machine busy with nothing else; and one with much to do is no
+    // reason to replace a pod that serves.
+    let probe = |period: u8, patience: u8| {
         let asked = json!({ "path": "/", "port": HTTP });
-        json!({ "httpGet": asked, "periodSeconds": 1, "timeoutSeconds": seconds })
+        json!({ "httpGet": asked, "periodSeconds": period, "timeoutSeconds": patience })
     };
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
@@ -275,7 +276,7 @@ pub(super) fn deployment(name: &str, replicas: usize) -> Value {
                             "name": "NAME",
                             "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } },
                         }],
-                        "readinessProbe": probe(5), "livenessProbe": probe(30),
+                        "readinessProbe": probe(2, 5), "livenessProbe": probe(10, 30),
                     }],
                 },
             },

@@ -39,6 +39,9 @@ const SYNC_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 const IN_FORCE_PATIENCE: Duration = Duration::from_secs(60);
 /// Who is told of all CiliumNodes, not of this node's own alone.
 const ALL_NODES: (Feed, Subscriber) = (Feed::CiliumNode, Subscriber::Nodes);
+/// How long CiliumNodes are known before Nodes are followed as well, if there is at most one: agents of a
+/// cluster that is being installed come one after the other.
+const ALONE_AFTER: Duration = Duration::from_secs(60);
 /// How long the server may take to say who it is.
 const ASK_PATIENCE: Duration = Duration::from_secs(10);
 /// How soon a full mailbox is tried again.
@@ -155,16 +158,21 @@ impl ClusterSupervisor {
         }
     }
 
-    /// Where nobody defined CiliumNodes, other nodes are known from their Nodes.
+    /// Where nobody defined CiliumNodes, or no other node has one, other nodes are known from their Nodes.
     fn follow_plain_nodes(&mut self, cx: &mut Cx<'_, Self>) {
         let of = |feed| self.memory.sources.iter().map(|it| &it.status).find(|it| it.feed == feed);
-        // The source says so again each time it has looked.
-        let is_undefined = of(Feed::CiliumNode).is_some_and(|status| {
-            let lasts = cx.now().since(status.since) >= self.settings.plain_nodes_after;
-            status.state == SourceState::Undefined && lasts
+        // The source says so again each time it has looked or heard something.
+        let is_alone = of(Feed::CiliumNode).is_some_and(|status| {
+            let after = match status.state {
+                SourceState::Undefined => self.settings.plain_nodes_after,
+                // There is one at most, as a rule the own.
+                SourceState::Synced(_) if status.heard.objects <= 1 => ALONE_AFTER,
+                _ => return false,
+            };
+            cx.now().since(status.since) >= after
         });
         let wants = self.settings.further.contains(&ALL_NODES);
-        if !is_undefined || !wants || of(Feed::Nodes).is_some() {
+        if !is_alone || !wants || of(Feed::Nodes).is_some() {
             return;
         }
         for (feed, forms) in further("").into_iter().filter(|(feed, _)| *feed == Feed::Nodes) {

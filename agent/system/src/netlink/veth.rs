@@ -54,5 +54,9 @@ fn side(name: &str, mtu: u32, mac: Mac) -> Vec<LinkAttribute> {
         LinkAttribute::IfName(name.to_owned()),
         LinkAttribute::Mtu(mtu),
         LinkAttribute::Address(mac.0.to_vec()),
+        // As many as it uses at first in any case. Else the kernel makes one for each processor, gives up all but
+        // one, and holds its lock over all interfaces (RTNL) for a grace period meanwhile.
+        LinkAttribute::NumTxQueues(1),
+        LinkAttribute::NumRxQueues(1),
     ]
 }

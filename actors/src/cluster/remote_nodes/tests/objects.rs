@@ -111,6 +111,38 @@ fn where_nobody_defined_cilium_nodes_they_are_plain_nodes() {
 }
 
 #[test]
+fn where_no_other_node_has_a_cilium_node_they_are_plain_nodes_after_a_while() {
+    let (mut world, cluster) = village(allocator::Mode::Crd);
+    cluster.apply(plain_node("there", "192.0.2.7"));
+    cluster.apply(plain_node("here", "192.0.2.9"));
+    world.boot();
+    world.advance(Duration::from_secs(50));
+    assert_eq!(view(&world).plain, 0);
+    world.advance(Duration::from_secs(90));
+    assert_eq!(mapped(&world, "192.0.2.7"), NODE);
+    assert_eq!(view(&world).plain_named, ["there".to_owned()]);
+    // Its agent comes.
+    cluster.apply(cilium_node("there", "192.0.2.8"));
+    world.settle();
+    assert_eq!(["192.0.2.7", "192.0.2.8"].map(|ip| mapped(&world, ip)), [None, NODE]);
+    assert_eq!(view(&world).plain, 0);
+    world.audit();
+}
+
+#[test]
+fn where_others_have_cilium_nodes_plain_nodes_are_not_followed() {
+    let (mut world, cluster) = village(allocator::Mode::Crd);
+    cluster.apply(plain_node("there", "192.0.2.7"));
+    for (name, ip) in [("one", "192.0.2.21"), ("two", "192.0.2.22")] {
+        cluster.apply(cilium_node(name, ip));
+    }
+    world.boot();
+    world.advance(Duration::from_secs(600));
+    assert_eq!((mapped(&world, "192.0.2.7"), view(&world).plain), (None, 0));
+    world.audit();
+}
+
+#[test]
 fn with_a_store_they_are_not_read_and_the_node_s_own_object_is_announced() {
     let (mut world, store) = fixture();
     let cluster = MemoryCluster::new();
