@@ -6,7 +6,7 @@ use volvox_actors_simulated::{
     host::{Reply, Universe},
     operator::{
         ClusterPools, CollectorSettings, LeadershipSettings, LeadershipView, MarkSettings,
-        OperatorEnd, OperatorSettings, OperatorSupervisor, PoolRange,
+        NodePrefixes, OperatorEnd, OperatorSettings, OperatorSupervisor, PoolRange,
     },
     ports::KvStore,
     testing::{MemoryCluster, MemoryKvStore},
@@ -51,7 +51,9 @@ impl Process {
                 identity: format!("operator-{number}"),
                 seed: number,
             },
-            pools: ClusterPools::new(ranges.collect()).unwrap_or_default(),
+            prefixes: NodePrefixes::ClusterPool(
+                ClusterPools::new(ranges.collect()).unwrap_or_default(),
+            ),
             collector: COLLECTION,
             stored_identities: STORED_EVERY,
             marks,
