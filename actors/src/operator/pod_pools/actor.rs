@@ -208,7 +208,8 @@ impl PodPrefixAllocator {
 
     fn write(&mut self, cx: &mut Cx<'_, Self>, due: Vec<(String, Value)>) {
         for (name, patch) in due {
-            if self.nodes.contains_key(&name) {
+            // Of one that changed meanwhile the server knows as well, and no other version may be on its way.
+            if self.nodes.get(&name).is_some_and(|node| node.is_meant_by(&patch)) {
                 self.given += 1;
                 self.send(cx, name, Verb::Merge(patch));
             }

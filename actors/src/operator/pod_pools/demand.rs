@@ -83,6 +83,11 @@ impl PooledNode {
         self.patch("spec", json!({ "pools": { "allocated": all } }))
     }
 
+    /// Whether a patch is for the version that was seen last.
+    pub(super) fn is_meant_by(&self, patch: &Value) -> bool {
+        patch["metadata"]["resourceVersion"] == self.version.as_str()
+    }
+
     /// A patch of its `ipam` in the version that was seen.
     pub(super) fn patch(&self, part: &str, ipam: Value) -> Value {
         json!({ "metadata": { "resourceVersion": self.version }, part: { "ipam": ipam } })

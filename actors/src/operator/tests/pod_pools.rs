@@ -240,3 +240,29 @@ fn the_bug_of_pools_that_do_not_know_of_each_other_is_seen() {
     switch(None);
     assert_eq!(has(&cluster, "n1")[0].1, has(&cluster, "n2")[0].1);
 }
+
+/// A node that changes while the Lease is confirmed is given what it lacks all the same.
+#[test]
+fn a_node_that_changes_meanwhile_is_given_what_it_lacks() {
+    let cluster = cluster_of_pools();
+    cluster.be_slow();
+    cluster.apply(pool("default", &["10.0.0.0/24"], 28));
+    let operator = pooled(&cluster, "a", "");
+    let steps = |count: usize| {
+        for _ in 0..count {
+            operator.universe.settle();
+            if cluster.jobs() > 0 {
+                cluster.step(0);
+            }
+        }
+    };
+    (0..40).for_each(|_| steps(1));
+    ask(&cluster, "n1", &[("default", 1)]);
+    // Whenever it changes on the way to that, in the end it has what it asks for.
+    for needed in 2..12 {
+        steps(1);
+        ask(&cluster, "n1", &[("default", needed)]);
+    }
+    (0..40).for_each(|_| steps(1));
+    assert_eq!(has(&cluster, "n1"), [of("default", &["10.0.0.0/28"])]);
+}
