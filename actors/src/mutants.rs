@@ -136,6 +136,8 @@ pub enum Mutant {
     PrefixesUnrecorded,
     /// An operator that takes the Lease over does not read what it says of prefixes.
     PrefixesForgotten,
+    /// An operator gives a prefix that a node has of another pool, which overlaps.
+    PodPoolsApart,
     /// What is left over is told before all that matters was listed.
     LeftoversUnlisted,
     /// An identity that nobody uses goes without having been marked.

@@ -22,6 +22,8 @@ pub(super) enum FollowedKind {
     Nodes,
     /// Pods of agents, which are followed apart from others: of them more is read.
     AgentPods,
+    /// CiliumPodIPPools, where prefixes come out of these.
+    PodPools,
 }
 
 /// Whether all objects of a kind are known.

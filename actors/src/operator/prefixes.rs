@@ -14,5 +14,7 @@ mod pool;
 mod view;
 
 pub(super) use actor::{PrefixAllocator, PrefixesPeers};
+pub(super) use grants::{Grant, Grants};
 pub use pool::{ClusterPools, PoolError, PoolRange};
+pub(super) use pool::{Family, Occupied, overlap, shared};
 pub use view::PrefixesView;

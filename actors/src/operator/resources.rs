@@ -45,6 +45,14 @@ impl FollowedKind {
                 definition: Some("ciliumidentities.cilium.io"),
                 ..DEFAULTS
             },
+            Self::PodPools => Resource {
+                name: "ciliumpodippools",
+                path: "/apis/cilium.io/v2alpha1/ciliumpodippools",
+                api_version: "cilium.io/v2alpha1",
+                kind: "CiliumPodIPPool",
+                definition: Some("ciliumpodippools.cilium.io"),
+                ..DEFAULTS
+            },
             Self::CiliumNodes => Resource {
                 name: "ciliumnodes",
                 path: "/apis/cilium.io/v2/ciliumnodes",

@@ -11,6 +11,7 @@ use super::{
     leadership::{Leadership, LeadershipMsg, LeadershipPeers, LeadershipSettings, LeadershipView},
     marks::{MarkSettings, MarksPeers, MarksView, NodeMarker},
     news::{FollowedKind, WorkerMsg},
+    pod_pools::{NewPodPool, PodPrefixAllocator, PodPrefixesPeers},
     prefixes::{ClusterPools, PrefixAllocator, PrefixesPeers, PrefixesView},
     resources::ALWAYS,
     store_collector::{StoreCollector, StoreCollectorPeers, StoreCollectorView},
@@ -33,7 +34,7 @@ pub struct OperatorSettings {
     /// How it leads.
     pub leadership: LeadershipSettings,
     /// Out of what nodes get prefixes.
-    pub pools: ClusterPools,
+    pub prefixes: NodePrefixes,
     /// What is removed.
     pub collector: CollectorSettings,
     /// How often it looks for identities of the kvstore that nobody uses; zero for never.
@@ -42,6 +43,16 @@ pub struct OperatorSettings {
     pub marks: MarkSettings,
     /// CustomResourceDefinitions that the leader registers.
     pub definitions: Vec<Value>,
+}
+
+/// Out of what nodes get prefixes.
+#[derive(Clone, Debug)]
+pub enum NodePrefixes {
+    /// Ranges of the cluster: each node has one prefix of each family.
+    ClusterPool(ClusterPools),
+    /// CiliumPodIPPools, of which each node has as many as it needs. These are made if they are missing
+    /// when the operator begins.
+    MultiPool(Vec<NewPodPool>),
 }
 
 /// An operator.
@@ -150,7 +161,7 @@ impl Leader {
         recorded: Option<String>,
         seed: u64,
     ) -> Workers {
-        let prefixes = self.prefixes(host, settings.pools.clone(), recorded);
+        let prefixes = self.prefixes(host, settings.prefixes.clone(), recorded);
         let collector = self.collector(host, settings.collector);
         let store = self
             .store
@@ -159,7 +170,7 @@ impl Leader {
         let marks = &settings.marks;
         let marker = marks.marks().then(|| self.marker(host, marks.clone(), seed));
         let workers = Workers { prefixes, collector, store, marks: marker };
-        let follower = self.follow(host, &workers, &settings.marks, seed);
+        let follower = self.follow(host, &workers, settings, seed);
         self.define(host, &follower, settings.definitions.clone(), seed);
         workers
     }
@@ -167,16 +178,26 @@ impl Leader {
     fn prefixes(
         &self,
         host: &Host,
-        pools: ClusterPools,
+        prefixes: NodePrefixes,
         recorded: Option<String>,
     ) -> Ref<WorkerMsg<PrefixesView>> {
-        let peers = PrefixesPeers {
-            cluster: Rc::clone(&self.cluster),
-            leadership: self.leadership.clone(),
-            life: OnlyLife::new("prefixes", &self.ending),
-        };
-        let make = move || PrefixAllocator::new(peers.clone(), pools.clone(), recorded.as_deref());
-        host.spawn("prefixes", CAPACITY, make)
+        let (cluster, leadership) = (Rc::clone(&self.cluster), self.leadership.clone());
+        let life = OnlyLife::new("prefixes", &self.ending);
+        match prefixes {
+            NodePrefixes::ClusterPool(pools) => {
+                let peers = PrefixesPeers { cluster, leadership, life };
+                let make =
+                    move || PrefixAllocator::new(peers.clone(), pools.clone(), recorded.as_deref());
+                host.spawn("prefixes", CAPACITY, make)
+            }
+            NodePrefixes::MultiPool(new) => {
+                let peers = PodPrefixesPeers { cluster, leadership, life };
+                let make = move || {
+                    PodPrefixAllocator::new(peers.clone(), new.clone(), recorded.as_deref())
+                };
+                host.spawn("prefixes", CAPACITY, make)
+            }
+        }
     }
 
     fn collector(&self, host: &Host, settings: CollectorSettings) -> Ref<WorkerMsg<CollectorView>> {
@@ -217,19 +238,22 @@ impl Leader {
         &self,
         host: &Host,
         workers: &Workers,
-        marks: &MarkSettings,
+        settings: &OperatorSettings,
         seed: u64,
     ) -> Ref<ClusterMsg> {
         let all = ALWAYS.into_iter().map(|of| (of, of.resource()));
-        let agents = workers.marks.iter().map(|_| (FollowedKind::AgentPods, marks.agent_pods()));
-        let followed: Vec<_> = all.chain(agents).collect();
+        let agents =
+            workers.marks.iter().map(|_| (FollowedKind::AgentPods, settings.marks.agent_pods()));
+        let pools = matches!(settings.prefixes, NodePrefixes::MultiPool(_));
+        let pools = pools.then_some(FollowedKind::PodPools).map(|of| (of, of.resource()));
+        let followed: Vec<_> = all.chain(agents).chain(pools).collect();
         let workers = workers.clone();
         let subscribers = move || {
             let mut all = vec![
                 FeedSubscriber {
                     name: "prefixes",
                     to: workers.prefixes.outlet(WorkerMsg::News),
-                    of: &[FollowedKind::CiliumNodes],
+                    of: &[FollowedKind::CiliumNodes, FollowedKind::PodPools],
                 },
                 FeedSubscriber {
                     name: "collector",

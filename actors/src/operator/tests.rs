@@ -2,6 +2,7 @@
 //! simulator has what else can happen.
 
 mod marks;
+mod pod_pools;
 mod store;
 
 use std::{cell::RefCell, rc::Rc, time::Duration};
@@ -48,7 +49,7 @@ fn operator_with(
             identity: identity.to_owned(),
             seed: 7,
         },
-        pools: pools.unwrap(),
+        prefixes: NodePrefixes::ClusterPool(pools.unwrap()),
         collector: CollectorSettings {
             endpoints: 5 * MINUTE,
             identities: 15 * MINUTE,

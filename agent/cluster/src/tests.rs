@@ -159,6 +159,30 @@ fn an_operator_reads_of_nodes_and_agents_what_it_marks_them_by() {
 }
 
 #[test]
+fn an_operator_reads_what_nodes_ask_and_have_of_pools() {
+    let of = |kind| Resource { kind, reader: Reader::Operator, ..pods() };
+    let ipam = json!({
+        "podCIDRs": ["10.9.0.0/24"],
+        "pools": {
+            "requested": [{ "pool": "blue", "needed": { "ipv4-addrs": 8 } }],
+            "allocated": [{ "pool": "blue", "cidrs": ["10.1.0.0/28"] }],
+        },
+    });
+    let mut node = json!({
+        "metadata": { "name": "node-1", "uid": "1", "resourceVersion": "9" },
+        "spec": { "ipam": ipam, "addresses": [] },
+    });
+    let value = object(&of("CiliumNode"), node.clone()).unwrap().value;
+    assert_eq!(value["spec"], json!({ "ipam": ipam }));
+    node["spec"]["ipam"] = json!({ "podCIDRs": ["10.9.0.0/24"] });
+    let value = object(&of("CiliumNode"), node).unwrap().value;
+    assert_eq!(value["spec"], json!({ "ipam": { "podCIDRs": ["10.9.0.0/24"] } }));
+    let spec = json!({ "ipv4": { "cidrs": ["10.1.0.0/16"], "maskSize": 28 } });
+    let pool = json!({ "metadata": { "name": "blue", "uid": "2" }, "spec": spec });
+    assert_eq!(object(&of("CiliumPodIPPool"), pool).unwrap().value["spec"], spec);
+}
+
+#[test]
 fn of_an_identity_its_labels_are_kept_and_whether_it_is_about_to_go() {
     let identity = json!({
         "metadata": {

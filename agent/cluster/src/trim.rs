@@ -207,7 +207,10 @@ fn for_operator(resource: &Resource, object: &mut Map<String, Value>) -> Value {
             );
         }
         "CiliumNode" => {
-            let ipam = json!({ "ipam": { "podCIDRs": spec["ipam"]["podCIDRs"] } });
+            let mut ipam = json!({ "ipam": { "podCIDRs": spec["ipam"]["podCIDRs"] } });
+            if let Some(pools) = spec.pointer_mut("/ipam/pools") {
+                ipam["ipam"]["pools"] = pools.take();
+            }
             let error =
                 json!({ "ipam": { "operator-status": status["ipam"]["operator-status"].take() } });
             object.insert("spec".to_owned(), ipam);
@@ -226,7 +229,7 @@ fn for_operator(resource: &Resource, object: &mut Map<String, Value>) -> Value {
             object.insert("spec".to_owned(), json!({ "taints": spec["taints"].take() }));
             object.insert("status".to_owned(), json!({ "conditions": network }));
         }
-        "Lease" => {
+        "Lease" | "CiliumPodIPPool" => {
             object.insert("spec".to_owned(), spec.take());
         }
         _ => {}

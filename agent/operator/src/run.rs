@@ -71,7 +71,7 @@ async fn begin(settings: Settings) -> anyhow::Result<()> {
             identity,
             seed: hasher.finish(),
         },
-        pools: settings.pools()?,
+        prefixes: settings.prefixes()?,
         collector: settings.collector(),
         stored_identities: settings.stored_identities(),
         marks: settings.marks(),

@@ -105,11 +105,14 @@ fn text(shown: &Shown) -> String {
     };
     say("leads", "Whether this operator leads", shown.leadership.leads.into());
     if let Some(prefixes) = &shown.prefixes {
-        let PrefixesView { nodes, lacking, given, troubles, stopped } = prefixes;
+        let PrefixesView { nodes, lacking, given, pools, pool_troubles, troubles, stopped } =
+            prefixes;
         say("nodes", "CiliumNodes that are there", *nodes as u64);
         say("nodes_lacking_prefix", "CiliumNodes that lack a prefix", *lacking as u64);
         say("prefixes_given", "CiliumNodes that were given prefixes", *given);
         say("nodes_troubled", "CiliumNodes that are told of a trouble", troubles.len() as u64);
+        say("pod_ip_pools", "CiliumPodIPPools that are there", *pools as u64);
+        say("pod_ip_pools_troubled", "CiliumPodIPPools that are wrong", pool_troubles.len() as u64);
         say("prefixes_stopped", "Whether no prefixes are given", stopped.is_some().into());
     }
     if let Some(collector) = &shown.collector {

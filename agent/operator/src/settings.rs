@@ -15,7 +15,8 @@ use std::{
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use serde_json::Value;
 use volvox_actors::operator::{
-    ClusterPools, CollectorSettings, MarkSettings, PodLabels, PoolError, PoolRange,
+    ClusterPools, CollectorSettings, MarkSettings, NewPodPool, NewPodPoolError, NodePrefixes,
+    PodLabels, PoolError, PoolRange,
 };
 use volvox_cluster::{Access, Servers};
 use volvox_etcd::EtcdOptions;
@@ -60,6 +61,9 @@ pub enum SettingsError {
         /// Why.
         cause: PoolError,
     },
+    /// The pools to be made are none.
+    #[error("--auto-create-cilium-pod-ip-pools: {0}")]
+    NewPools(#[from] NewPodPoolError),
     /// No cluster is named.
     #[error(
         "no cluster is named: run it in a pod with a service account, or say --k8s-kubeconfig-path"
@@ -75,6 +79,8 @@ pub enum SettingsError {
 pub enum OperatorIpam {
     /// This operator, out of the pools.
     ClusterPool,
+    /// This operator, out of CiliumPodIPPools: each node as many as it needs.
+    MultiPool,
     /// The cluster itself: its controller manager gives each Node a podCIDR.
     Kubernetes,
 }
@@ -149,6 +155,10 @@ pub struct PoolSettings {
     /// Length of the IPv6 prefix of a node
     #[arg(long, value_name = "BITS", default_value_t = 112)]
     pub cluster_pool_ipv6_mask_size: u8,
+    /// CiliumPodIPPools to be made if they are missing when the operator begins, as
+    /// NAME=ipv4-cidrs:CIDR,CIDR;ipv4-mask-size:BITS, with commas between; may be said more than once
+    #[arg(long, value_name = "POOLS", action = ArgAction::Append)]
+    pub auto_create_cilium_pod_ip_pools: Vec<String>,
 }
 
 /// What is removed, and when.
@@ -236,18 +246,21 @@ pub fn load(
     parse(with(&lower), &lower)
 }
 
-/// Of the flag whose words add up, what its strongest layer says: as for others, that takes the place of what
+/// Of each flag whose words add up, what its strongest layer says: as for others, that takes the place of what
 /// a weaker one says.
 fn strongest(lower: Vec<Said>, own: &[OsString]) -> Vec<Said> {
-    const ADDED_UP: &str = "kvstore-opt";
-    let names = |word: &OsString| {
-        let word = word.to_string_lossy();
-        word.strip_prefix("--").is_some_and(|word| word.split('=').next() == Some(ADDED_UP))
+    const ADDED_UP: [&str; 2] = ["kvstore-opt", "auto-create-cilium-pod-ip-pools"];
+    let strongest_of = |lower: Vec<Said>, flag: &str| -> Vec<Said> {
+        let names = |word: &OsString| {
+            let word = word.to_string_lossy();
+            word.strip_prefix("--").is_some_and(|word| word.split('=').next() == Some(flag))
+        };
+        let last = lower.iter().rposition(|said| said.flag == flag);
+        let last = last.filter(|_| !own.iter().any(names));
+        let all = lower.into_iter().enumerate();
+        all.filter(|(at, said)| said.flag != flag || Some(*at) == last).map(|(_, it)| it).collect()
     };
-    let last = lower.iter().rposition(|said| said.flag == ADDED_UP);
-    let last = last.filter(|_| !own.iter().any(names));
-    let all = lower.into_iter().enumerate();
-    all.filter(|(at, said)| said.flag != ADDED_UP || Some(*at) == last).map(|(_, it)| it).collect()
+    ADDED_UP.into_iter().fold(lower, strongest_of)
 }
 
 fn parse(arguments: Vec<OsString>, lower: &[Said]) -> Result<Settings, SettingsError> {
@@ -310,7 +323,7 @@ fn directory(dir: &Path) -> Result<Vec<Said>, SettingsError> {
         };
         let value = text.trim_end_matches(['\n', '\r']).to_owned();
         // The agent's ways to get addresses that are no work of an operator.
-        let is_other = flag == "ipam" && value != "cluster-pool";
+        let is_other = flag == "ipam" && !["cluster-pool", "multi-pool"].contains(&value.as_str());
         let value = if is_other { "kubernetes".to_owned() } else { value };
         if !value.is_empty() {
             all.push(Said { place: path.display().to_string(), flag, value });
@@ -347,7 +360,20 @@ impl Settings {
     }
 
     /// Out of what nodes get prefixes.
-    pub fn pools(&self) -> Result<ClusterPools, SettingsError> {
+    pub fn prefixes(&self) -> Result<NodePrefixes, SettingsError> {
+        match self.pools.ipam {
+            OperatorIpam::MultiPool => {
+                let said = self.pools.auto_create_cilium_pod_ip_pools.join(",");
+                Ok(NodePrefixes::MultiPool(NewPodPool::read_all(&said)?))
+            }
+            OperatorIpam::ClusterPool | OperatorIpam::Kubernetes => {
+                self.pools().map(NodePrefixes::ClusterPool)
+            }
+        }
+    }
+
+    /// The ranges of which each node gets one prefix.
+    fn pools(&self) -> Result<ClusterPools, SettingsError> {
         let mut ranges = Vec::new();
         let said = &self.pools;
         let gives = said.ipam == OperatorIpam::ClusterPool;

@@ -8,11 +8,13 @@
 //! has to be gone.
 
 mod agents;
+mod life;
 mod oracle;
 mod outcome;
+mod pooled;
 mod process;
 mod stored;
 mod world;
 
+pub use life::live;
 pub use outcome::{OperatorsFailure, OperatorsTally};
-pub use world::live;

@@ -137,6 +137,60 @@ fn operators_give_prefixes_and_remove_what_is_left_over() {
     });
 }
 
+/// Says in a CiliumNode how many addresses of a pool its agent needs.
+fn ask_of(client: &ApiClient, name: &str, pool: &str, needed: u64) -> Result<()> {
+    let requested = json!([{ "pool": pool, "needed": { "ipv4-addrs": needed } }]);
+    let pools = json!({ "spec": { "ipam": { "pools": { "requested": requested } } } });
+    client.patch(&format!("{NODES}/{name}"), &pools)
+}
+
+/// What a node has of pools, and what its CiliumNode says is wrong.
+fn pooled(client: &ApiClient, name: &str) -> Result<(Value, String)> {
+    let ipam_of = client.get(&format!("{NODES}/{name}"))?;
+    let error = &ipam_of["status"]["ipam"]["operator-status"]["error"];
+    let error = error.as_str().unwrap_or_default().to_owned();
+    Ok((ipam_of["spec"]["ipam"]["pools"]["allocated"].clone(), error))
+}
+
+#[test]
+fn operators_give_prefixes_of_pools_and_free_them() {
+    lab::test("operated::operators_give_prefixes_of_pools_and_free_them", || {
+        let Some(program) = ApiServer::find() else { return Ok(()) };
+        let (node, _etcd, server) = started(program)?;
+        let client = server.client();
+        let flags = [
+            "--ipam=multi-pool",
+            "--auto-create-cilium-pod-ip-pools=default=ipv4-cidrs:10.61.0.0/27;ipv4-mask-size:28",
+        ];
+        let start = |number| Operator::start(number, &server.kubeconfig(), &node.path("."), &flags);
+        let first = start(0)?;
+        wait_for("CiliumNodes are served", || Ok(client.get(NODES).is_ok()))?;
+        ["n1", "n2"].iter().try_for_each(|name| join(client, name))?;
+        ask_of(client, "n1", "default", 20)?;
+        let both = json!([{ "pool": "default", "cidrs": ["10.61.0.0/28", "10.61.0.16/28"] }]);
+        wait_for("n1 has prefixes", || Ok(pooled(client, "n1")?.0 == both))?;
+        ask_of(client, "n2", "default", 8)?;
+        wait_for("n2 is told that the pool is used up", || {
+            Ok(pooled(client, "n2")?.1.contains("CiliumPodIPPool default"))
+        })?;
+
+        // The next one knows what is given, and what an agent gives back is another node's then.
+        first.kill()?;
+        let second = start(1)?;
+        wait_for("the next one leads", || Ok(second.leads()))?;
+        let less = json!([{ "pool": "default", "cidrs": ["10.61.0.0/28"] }]);
+        ask_of(client, "n1", "default", 8)?;
+        let left = json!({ "spec": { "ipam": { "pools": { "allocated": less } } } });
+        client.patch(&format!("{NODES}/n1"), &left)?;
+        let other = json!([{ "pool": "default", "cidrs": ["10.61.0.16/28"] }]);
+        wait_for("n2 has what n1 gave back", || {
+            Ok(pooled(client, "n2")? == (other.clone(), String::new()))
+        })?;
+        ensure!(pooled(client, "n1")?.0 == less, "{:?}", pooled(client, "n1")?);
+        Ok(())
+    });
+}
+
 /// The pod of an agent on that node. It is pending until somebody says that it is ready.
 fn agent(client: &ApiClient, name: &str, node: &str) -> Result<()> {
     let labels = json!({ "k8s-app": "volvox" });

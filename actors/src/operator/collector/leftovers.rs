@@ -138,8 +138,8 @@ impl Known {
             (FollowedKind::Identities, None) => drop(self.identities.remove(&key.name)),
             (FollowedKind::CiliumNodes, Some(value)) => self.cilium_node(key.name, &value),
             (FollowedKind::CiliumNodes, None) => drop(self.cilium_nodes.remove(&key.name)),
-            // They are among the pods as well.
-            (FollowedKind::AgentPods, _) => {}
+            // The former are among the pods as well, the latter belong to nobody.
+            (FollowedKind::AgentPods | FollowedKind::PodPools, _) => {}
         }
     }
 

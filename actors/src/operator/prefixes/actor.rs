@@ -62,6 +62,8 @@ struct PoolNode {
     uid: String,
     version: String,
     cidrs: Vec<IpNet>,
+    /// What it has of pools, of the time when it had some.
+    pooled: Vec<IpNet>,
     /// What it says is wrong.
     error: Option<String>,
     /// It was written to, and has not been seen since.
@@ -112,7 +114,8 @@ impl PrefixAllocator {
             if let (Some(before), Ok(recorded)) = (lost, &mut self.recorded)
                 && !before.cidrs.is_empty()
             {
-                let grant = Grant { uid: before.uid, cidrs: before.cidrs };
+                let (uid, cidrs) = (before.uid, before.cidrs);
+                let grant = Grant { uid, cidrs, pools: BTreeMap::new() };
                 recorded.0.entry(name).or_insert(grant);
             }
         }
@@ -138,7 +141,7 @@ impl PrefixAllocator {
         let nodes = &self.nodes;
         recorded.0.retain(|name, grant| {
             nodes.get(name).is_some_and(|node| {
-                node.uid == grant.uid && !grant.cidrs.iter().all(|it| node.cidrs.contains(it))
+                node.uid == grant.uid && !grant.all().all(|it| node.has().any(|had| had == it))
             })
         });
     }
@@ -147,25 +150,28 @@ impl PrefixAllocator {
     fn record(&mut self, cx: &mut Cx<'_, Self>) {
         let Ok(recorded) = &self.recorded else { return };
         let mut grants = recorded.clone();
-        let all = self.nodes.values().flat_map(|node| node.cidrs.iter());
-        let pending = recorded.0.values().flat_map(|grant| grant.cidrs.iter());
-        let mut occupied = self.occupied.renewed(all.chain(pending).copied());
+        let all = self.nodes.values().flat_map(PoolNode::has);
+        let pending = recorded.0.values().flat_map(Grant::all);
+        let mut occupied = self.occupied.renewed(all.chain(pending));
         self.troubles = troubles_of_shared(&self.nodes);
         let mut more = 0;
         for (name, node) in &self.nodes {
-            if recorded.0.contains_key(name) || more == AT_A_TIME {
+            let before = recorded.0.get(name);
+            if before.is_some_and(|grant| !grant.cidrs.is_empty()) || more == AT_A_TIME {
                 continue;
             }
             let mut cidrs = node.cidrs.clone();
             for family in self.pools.lacking(&node.cidrs) {
-                match occupied.take(&self.pools, family) {
+                match occupied.take("", &self.pools, family) {
                     Some(cidr) => cidrs.push(cidr),
                     None => drop(self.troubles.insert(name.clone(), used_up(family))),
                 }
             }
             if cidrs.len() > node.cidrs.len() {
                 more += 1;
-                grants.0.insert(name.clone(), Grant { uid: node.uid.clone(), cidrs });
+                // What an operator before gave of pools, and may still write, stays recorded.
+                let pools = before.map(|grant| grant.pools.clone()).unwrap_or_default();
+                grants.0.insert(name.clone(), Grant { uid: node.uid.clone(), cidrs, pools });
             }
         }
         self.occupied = occupied;
@@ -206,6 +212,7 @@ impl PrefixAllocator {
         let due: Vec<(String, Value)> = recorded
             .0
             .iter()
+            .filter(|(_, grant)| !grant.cidrs.is_empty())
             .filter_map(|(name, grant)| {
                 let node = self.nodes.get(name).filter(|node| !node.is_written)?;
                 Some((name.clone(), node.patch("spec", json!({ "podCIDRs": grant.cidrs }))))
@@ -298,15 +305,26 @@ impl PrefixAllocator {
 impl PoolNode {
     fn read(value: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let cidrs = value["spec"]["ipam"]["podCIDRs"].as_array().into_iter().flatten();
+        let ipam = &value["spec"]["ipam"];
+        let parsed = |list: &Value| -> Vec<IpNet> {
+            let all = list.as_array().into_iter().flatten();
+            all.filter_map(|it| it.as_str()?.parse().ok()).collect()
+        };
+        let pooled = ipam["pools"]["allocated"].as_array().into_iter().flatten();
         let error = text(&value["status"]["ipam"]["operator-status"]["error"]);
         Self {
             uid: text(&value["metadata"]["uid"]),
             version: text(&value["metadata"]["resourceVersion"]),
-            cidrs: cidrs.filter_map(|it| it.as_str()?.parse().ok()).collect(),
+            cidrs: parsed(&ipam["podCIDRs"]),
+            pooled: pooled.flat_map(|pool| parsed(&pool["cidrs"])).collect(),
             error: Some(error).filter(|error| !error.is_empty()),
             is_written: false,
         }
+    }
+
+    /// All that it has.
+    fn has(&self) -> impl Iterator<Item = IpNet> {
+        self.cidrs.iter().chain(&self.pooled).copied()
     }
 
     /// A patch of its `ipam` in the version that was seen.
@@ -375,6 +393,8 @@ impl Behaviour for PrefixAllocator {
             nodes: self.nodes.len(),
             lacking: self.nodes.values().filter(lacking).count(),
             given: self.given,
+            pools: 0,
+            pool_troubles: Vec::new(),
             troubles: troubles.collect(),
             stopped: self.stopped(),
         }

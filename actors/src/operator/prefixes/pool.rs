@@ -52,6 +52,21 @@ impl PoolRange {
         }
     }
 
+    /// A range, and the length of what nodes get of it beside others: that may be one address.
+    pub(in crate::operator) fn of_many(range: &str, length: u8) -> Result<Self, PoolError> {
+        let parsed = IpNet::from_str(range.trim());
+        let range = parsed.map_err(|_| PoolError::Range(range.to_owned()))?.trunc();
+        let most = range.max_prefix_len();
+        match (range.prefix_len()..=most).contains(&length) {
+            true => Ok(Self { range, length }),
+            false => Err(PoolError::Length { range, length, most }),
+        }
+    }
+
+    pub(in crate::operator) fn range(&self) -> IpNet {
+        self.range
+    }
+
     fn first(&self) -> IpNet {
         at(self.range.network(), self.length)
     }
@@ -77,6 +92,11 @@ impl ClusterPools {
         Ok(Self { ipv4, ipv6 })
     }
 
+    /// All ranges.
+    pub(in crate::operator) fn ranges(&self) -> impl Iterator<Item = &PoolRange> {
+        self.ipv4.iter().chain(&self.ipv6)
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.ipv4.is_empty() && self.ipv6.is_empty()
@@ -89,7 +109,7 @@ impl ClusterPools {
         all.filter(|family| !self.of(*family).is_empty() && !has(*family)).collect()
     }
 
-    fn of(&self, family: Family) -> &[PoolRange] {
+    pub(in crate::operator) fn of(&self, family: Family) -> &[PoolRange] {
         match family {
             Family::V4 => &self.ipv4,
             Family::V6 => &self.ipv6,
@@ -99,20 +119,20 @@ impl ClusterPools {
 
 /// A family of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Family {
+pub(in crate::operator) enum Family {
     V4,
     V6,
 }
 
 impl Family {
-    fn has(self, cidr: &IpNet) -> bool {
+    pub(in crate::operator) fn has(self, cidr: &IpNet) -> bool {
         match self {
             Self::V4 => matches!(cidr, IpNet::V4(_)),
             Self::V6 => matches!(cidr, IpNet::V6(_)),
         }
     }
 
-    pub(super) fn name(self) -> &'static str {
+    pub(in crate::operator) fn name(self) -> &'static str {
         match self {
             Self::V4 => "IPv4",
             Self::V6 => "IPv6",
@@ -123,14 +143,15 @@ impl Family {
 /// What somebody has, and where the search for what is free goes on: what was given back is given again
 /// as late as can be.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Occupied {
+pub(in crate::operator) struct Occupied {
     by_start: BTreeMap<IpAddr, BTreeSet<u8>>,
-    next: BTreeMap<Family, IpNet>,
+    /// By the pool's name.
+    next: BTreeMap<(String, Family), IpNet>,
 }
 
 impl Occupied {
     /// Keeps where the search goes on.
-    pub(super) fn renewed(&self, all: impl IntoIterator<Item = IpNet>) -> Self {
+    pub(in crate::operator) fn renewed(&self, all: impl IntoIterator<Item = IpNet>) -> Self {
         let mut occupied = Self { by_start: BTreeMap::new(), next: self.next.clone() };
         all.into_iter().for_each(|cidr| occupied.add(cidr));
         occupied
@@ -155,16 +176,26 @@ impl Occupied {
         within.or_else(around)
     }
 
-    /// Takes a free one.
-    pub(super) fn take(&mut self, pools: &ClusterPools, family: Family) -> Option<IpNet> {
+    /// Takes a free one out of the pool of that name.
+    pub(in crate::operator) fn take(
+        &mut self,
+        name: &str,
+        pools: &ClusterPools,
+        family: Family,
+    ) -> Option<IpNet> {
         let ranges = pools.of(family);
-        let next = self.next.get(&family).copied();
-        let known = next.filter(|next| ranges.iter().any(|it| it.range.contains(next)));
+        let place = (name.to_owned(), family);
+        let next = self.next.get(&place).copied();
+        // A pool may have other ranges by now, or give prefixes of another length.
+        let fits = |it: &PoolRange, next: &IpNet| {
+            it.range.contains(next) && it.length == next.prefix_len()
+        };
+        let known = next.filter(|next| ranges.iter().any(|it| fits(it, next)));
         let begin = known.or_else(|| ranges.first().map(PoolRange::first))?;
         let found = self.search(ranges, begin)?;
         self.add(found);
         let after = following(ranges, &found).or_else(|| ranges.first().map(PoolRange::first))?;
-        self.next.insert(family, after);
+        self.next.insert(place, after);
         Some(found)
     }
 
@@ -193,7 +224,7 @@ impl Occupied {
 }
 
 /// Which nodes have addresses that another one has as well, and whose: the later one by name is told.
-pub(super) fn shared<'a>(
+pub(in crate::operator) fn shared<'a>(
     nodes: impl IntoIterator<Item = (&'a str, &'a [IpNet])>,
 ) -> BTreeMap<&'a str, (IpNet, &'a str)> {
     let mut all: Vec<(IpNet, &str)> = Vec::new();
@@ -216,7 +247,7 @@ pub(super) fn shared<'a>(
     shared
 }
 
-fn overlap(one: &IpNet, other: &IpNet) -> bool {
+pub(in crate::operator) fn overlap(one: &IpNet, other: &IpNet) -> bool {
     one.contains(other) || other.contains(one)
 }
 
@@ -283,21 +314,21 @@ mod tests {
     fn each_prefix_is_given_once_until_all_are() {
         let pools = pools(&[("10.0.0.0/30", 30), ("10.1.0.0/23", 25)]);
         let mut occupied = Occupied::default();
-        let given: Vec<_> = std::iter::from_fn(|| occupied.take(&pools, Family::V4))
+        let given: Vec<_> = std::iter::from_fn(|| occupied.take("", &pools, Family::V4))
             .map(|it| it.to_string())
             .collect();
         let all = ["10.0.0.0/30", "10.1.0.0/25", "10.1.0.128/25", "10.1.1.0/25", "10.1.1.128/25"];
         assert_eq!(given, all);
-        assert_eq!(occupied.take(&pools, Family::V6), None);
+        assert_eq!(occupied.take("", &pools, Family::V6), None);
     }
 
     #[test]
     fn what_is_given_back_is_given_again_last() {
         let pools = pools(&[("10.0.0.0/26", 28)]);
         let mut occupied = Occupied::default();
-        let first = occupied.take(&pools, Family::V4).unwrap();
+        let first = occupied.take("", &pools, Family::V4).unwrap();
         let mut occupied = occupied.renewed([]);
-        let given: Vec<_> = (0..4).filter_map(|_| occupied.take(&pools, Family::V4)).collect();
+        let given: Vec<_> = (0..4).filter_map(|_| occupied.take("", &pools, Family::V4)).collect();
         assert_eq!(given.last(), Some(&first));
         assert_eq!(given.iter().collect::<BTreeSet<_>>().len(), 4);
     }
@@ -310,16 +341,16 @@ mod tests {
         for taken in ["10.0.0.77/32", "10.0.0.128/25", "192.168.0.0/16", "fd00::/63"] {
             occupied.add(net(taken));
         }
-        assert_eq!(occupied.take(&pools, Family::V4), Some(net("10.0.0.0/26")));
-        assert_eq!(occupied.take(&pools, Family::V4), None);
-        assert_eq!(occupied.take(&pools, Family::V6), Some(net("fd00:0:0:2::/64")));
+        assert_eq!(occupied.take("", &pools, Family::V4), Some(net("10.0.0.0/26")));
+        assert_eq!(occupied.take("", &pools, Family::V4), None);
+        assert_eq!(occupied.take("", &pools, Family::V6), Some(net("fd00:0:0:2::/64")));
     }
 
     #[test]
     fn the_last_addresses_of_a_family_end_the_search() {
         let pools = pools(&[("255.255.255.0/24", 25)]);
         let mut occupied = Occupied::default();
-        let given: Vec<_> = std::iter::from_fn(|| occupied.take(&pools, Family::V4)).collect();
+        let given: Vec<_> = std::iter::from_fn(|| occupied.take("", &pools, Family::V4)).collect();
         assert_eq!(given, [net("255.255.255.0/25"), net("255.255.255.128/25")]);
     }
 

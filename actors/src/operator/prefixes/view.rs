@@ -11,6 +11,10 @@ pub struct PrefixesView {
     pub lacking: usize,
     /// How many prefixes were given in this life.
     pub given: u64,
+    /// How many CiliumPodIPPools there are, where prefixes come out of these.
+    pub pools: usize,
+    /// What is wrong with them, by pool.
+    pub pool_troubles: Vec<(String, String)>,
     /// What is wrong, by node.
     pub troubles: Vec<(String, String)>,
     /// Why nothing is given, if so.

@@ -50,8 +50,33 @@ fn a_config_map_of_cilium_is_read() {
     let error = loaded(&[&argument], &[]).unwrap_err();
     assert!(error.contains("identity-gc-interval says --identity-gc-interval=soon"), "{error}");
     fs::write(dir.path().join("identity-gc-interval"), "").unwrap();
-    fs::write(dir.path().join("ipam"), "multi-pool").unwrap();
+    fs::write(dir.path().join("ipam"), "eni").unwrap();
     assert!(loaded(&[&argument], &[]).unwrap().pools().unwrap().is_empty());
+}
+
+#[test]
+fn multi_pool_is_taken_from_the_directory_with_the_pools_to_be_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let pools = "default=ipv4-cidrs:10.0.0.0/8,172.16.0.0/12;ipv4-mask-size:24";
+    for (name, value) in [("ipam", "multi-pool"), ("auto-create-cilium-pod-ip-pools", pools)] {
+        fs::write(dir.path().join(name), value).unwrap();
+    }
+    let argument = format!("--config-dir={}", dir.path().display());
+    let made = |settings: Settings| match settings.prefixes() {
+        Ok(NodePrefixes::MultiPool(new)) => new,
+        other => panic!("{other:?}"),
+    };
+    let all = |text: &str| NewPodPool::read_all(text).unwrap();
+    assert_eq!(made(loaded(&[&argument], &[]).unwrap()), all(pools));
+    // What is said on the command line takes the place of that, and adds up.
+    let blue = "blue=ipv4-cidrs:10.1.0.0/16;ipv4-mask-size:26";
+    let red = "red=ipv6-cidrs:fd00::/104;ipv6-mask-size:112";
+    let said = [blue, red].map(|it| format!("--auto-create-cilium-pod-ip-pools={it}"));
+    let own = loaded(&[&argument, &said[0], &said[1]], &[]).unwrap();
+    assert_eq!(made(own), all(&format!("{blue},{red}")));
+    let wrong = loaded(&["--ipam=multi-pool", "--auto-create-cilium-pod-ip-pools=blue"], &[]);
+    let error = wrong.unwrap().prefixes().unwrap_err().to_string();
+    assert!(error.contains("--auto-create-cilium-pod-ip-pools: \"blue\" names no pool"), "{error}");
 }
 
 #[test]

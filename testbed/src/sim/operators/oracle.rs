@@ -20,6 +20,8 @@ pub(super) struct Truth {
     pub(super) alone: BTreeSet<String>,
     /// Pods that run, and their identity.
     pub(super) pods: BTreeMap<String, u32>,
+    /// Nodes get prefixes of pools, which somebody else looks after.
+    pub(super) pooled: bool,
     /// What each CiliumNode had of prefixes, by UID.
     given: BTreeMap<String, Vec<String>>,
     /// Identities that somebody marked once.
@@ -84,6 +86,9 @@ impl Truth {
     /// What was not done although nothing stood in the way.
     pub(super) fn undone(&self, cluster: &MemoryCluster, all_pods: &[String]) -> Option<String> {
         let lacks = |name: &&String| {
+            if self.pooled {
+                return false;
+            }
             let node = cluster.object("CiliumNode", "", name).unwrap_or_default();
             texts(&node["spec"]["ipam"]["podCIDRs"]).len() < 2
         };

@@ -6,7 +6,7 @@ use volvox_actors_simulated::{
     host::{Reply, Universe},
     operator::{
         ClusterPools, CollectorSettings, LeadershipSettings, LeadershipView, MarkSettings,
-        OperatorEnd, OperatorSettings, OperatorSupervisor, PoolRange,
+        NodePrefixes, OperatorEnd, OperatorSettings, OperatorSupervisor, PoolRange,
     },
     ports::KvStore,
     testing::{MemoryCluster, MemoryKvStore},
@@ -26,6 +26,12 @@ pub(super) const STORED_EVERY: Duration = Duration::from_secs(20);
 /// Nodes get prefixes out of these: eight and more than eight.
 const POOLS: [(&str, u8); 2] = [("10.0.0.0/21", 24), ("fd00::/108", 112)];
 
+/// One prefix of each family for each node, out of these.
+pub(super) fn single() -> NodePrefixes {
+    let ranges = POOLS.iter().filter_map(|(range, length)| PoolRange::new(range, *length).ok());
+    NodePrefixes::ClusterPool(ClusterPools::new(ranges.collect()).unwrap_or_default())
+}
+
 /// An operator's process.
 pub(super) struct Process {
     pub(super) universe: Universe,
@@ -41,9 +47,9 @@ impl Process {
         cluster: &MemoryCluster,
         store: Option<&MemoryKvStore>,
         marks: MarkSettings,
+        prefixes: NodePrefixes,
         number: u64,
     ) -> Self {
-        let ranges = POOLS.iter().filter_map(|(range, length)| PoolRange::new(range, *length).ok());
         let settings = OperatorSettings {
             leadership: LeadershipSettings {
                 namespace: "kube-system".to_owned(),
@@ -51,7 +57,7 @@ impl Process {
                 identity: format!("operator-{number}"),
                 seed: number,
             },
-            pools: ClusterPools::new(ranges.collect()).unwrap_or_default(),
+            prefixes,
             collector: COLLECTION,
             stored_identities: STORED_EVERY,
             marks,

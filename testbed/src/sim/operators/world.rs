@@ -1,4 +1,4 @@
-//! Lives through a history of operators, by its seed.
+//! A cluster with operators, and all that can happen to it.
 
 use std::time::Duration;
 
@@ -8,16 +8,13 @@ use volvox_actors_simulated::{ports::ClusterError, testing::MemoryCluster};
 use super::{
     agents::{AgentsTruth, marks},
     oracle::{HEARTBEAT, Truth},
-    outcome::{OperatorsFailure, OperatorsTally},
-    process::{COLLECTION, Process},
+    outcome::OperatorsTally,
+    pooled::PooledTruth,
+    process::{COLLECTION, Process, single},
     stored::{RESTORED_AFTER, StoredTruth},
 };
 use crate::random::Random;
 
-/// What happens in a history, at most so often.
-const ACTIONS: usize = 160;
-/// Every so many-th seed has a second history, with agents on the nodes or with a kvstore.
-const WITH_MORE: u64 = 2;
 /// Operators at a time.
 const PROCESSES: usize = 3;
 /// Numbers of identities that pods have.
@@ -27,16 +24,18 @@ const PODS: usize = 4;
 /// Who does nothing else comes to rest in fewer steps.
 const STEPS_MAX: usize = 20_000;
 
-struct World {
-    cluster: MemoryCluster,
+pub(super) struct World {
+    pub(super) cluster: MemoryCluster,
     processes: Vec<Process>,
-    truth: Truth,
+    pub(super) truth: Truth,
     /// Agents on the nodes, if the history has some.
-    agents: Option<AgentsTruth>,
+    pub(super) agents: Option<AgentsTruth>,
     /// The kvstore, if the history has one.
-    stored: Option<StoredTruth>,
+    pub(super) stored: Option<StoredTruth>,
+    /// Pools, if nodes get prefixes of several.
+    pub(super) pooled: Option<PooledTruth>,
     random: Random,
-    tally: OperatorsTally,
+    pub(super) tally: OperatorsTally,
     /// Counts objects that were made.
     made: u64,
     failing: Option<&'static str>,
@@ -44,40 +43,8 @@ struct World {
     stuck: usize,
 }
 
-/// Lives through the history of a seed; `say` hears of each action.
-pub fn live(seed: u64, mut say: impl FnMut(String)) -> Result<OperatorsTally, OperatorsFailure> {
-    let first = live_one(World::new(seed), &mut say)?;
-    let mut more = World::new(seed);
-    if seed.is_multiple_of(WITH_MORE) {
-        say("another history, with agents".to_owned());
-        more.agents = Some(AgentsTruth::default());
-    } else {
-        say("another history, with a kvstore".to_owned());
-        more.stored = Some(StoredTruth::default());
-    }
-    let second = live_one(more, &mut say)?;
-    let (started, steps) = (first.started + second.started, first.steps + second.steps);
-    Ok(OperatorsTally { started, steps })
-}
-
-fn live_one(
-    mut world: World,
-    say: &mut impl FnMut(String),
-) -> Result<OperatorsTally, OperatorsFailure> {
-    world.start();
-    for at in 0..ACTIONS {
-        let what = world.act();
-        say(what);
-        world.complaint().map_or(Ok(()), |what| Err(OperatorsFailure { at, what }))?;
-    }
-    say("nothing goes wrong any more".to_owned());
-    let end = world.end();
-    end.map_err(|what| OperatorsFailure { at: ACTIONS, what })?;
-    Ok(world.tally)
-}
-
 impl World {
-    fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         let cluster = MemoryCluster::new();
         cluster.stamp();
         cluster.be_slow();
@@ -88,6 +55,7 @@ impl World {
             truth: Truth::default(),
             agents: None,
             stored: None,
+            pooled: None,
             random: Random::new(seed),
             tally: OperatorsTally::default(),
             made: 0,
@@ -96,7 +64,7 @@ impl World {
         }
     }
 
-    fn complaint(&mut self) -> Option<String> {
+    pub(super) fn complaint(&mut self) -> Option<String> {
         let agents = self.agents.as_ref();
         let of_agents = || agents.and_then(|agents| agents.complaint(&self.cluster));
         let of_writes = self.truth.complaint_of(self.cluster.take_writes());
@@ -106,11 +74,12 @@ impl World {
             .or_else(|| self.truth.complaint(&self.cluster))
             .or_else(of_agents)
             .or_else(of_store)
+            .or_else(|| self.pooled.as_mut()?.complaint(&self.cluster, &self.truth.nodes))
     }
 
     /// One thing happens; what, in words.
-    fn act(&mut self) -> String {
-        let has_more = self.agents.is_some() || self.stored.is_some();
+    pub(super) fn act(&mut self) -> String {
+        let has_more = self.agents.is_some() || self.stored.is_some() || self.pooled.is_some();
         match self.random.roll(if has_more { 26 } else { 20 }) {
             0..=3 => self.steps(),
             4..=7 => self.time(),
@@ -123,6 +92,7 @@ impl World {
             18 => self.pod_goes(),
             19 => self.server(),
             20.. if self.stored.is_some() => self.store(),
+            20.. if self.pooled.is_some() => self.pool(),
             20..=22 => self.agent(),
             _ => self.taint(),
         }
@@ -213,7 +183,7 @@ impl World {
         self.processes.retain(|process| process.ended().is_none() || !process.runs());
     }
 
-    fn start(&mut self) -> String {
+    pub(super) fn start(&mut self) -> String {
         if self.processes.len() >= PROCESSES {
             return "nobody starts".to_owned();
         }
@@ -222,7 +192,9 @@ impl World {
         };
         self.tally.started += 1;
         let store = self.stored.as_ref().map(|it| &it.store);
-        self.processes.push(Process::start(&self.cluster, store, marks, self.tally.started));
+        let prefixes = self.pooled.as_ref().map_or_else(single, PooledTruth::prefixes);
+        let process = Process::start(&self.cluster, store, marks, prefixes, self.tally.started);
+        self.processes.push(process);
         format!("operator {} starts", self.tally.started)
     }
 
@@ -326,6 +298,14 @@ impl World {
         let Some(stored) = &mut self.stored else { return String::new() };
         let what = stored.act(&mut self.random);
         format!("{before}; {steps}; {what}")
+    }
+
+    /// A node asks for more or gives something back, or somebody changes a pool.
+    fn pool(&mut self) -> String {
+        let Some(pooled) = &mut self.pooled else { return String::new() };
+        let what = pooled.act(&self.cluster, &self.truth.nodes, &mut self.random);
+        let then = if self.random.roll(3) == 0 { self.stall_or_resume() } else { String::new() };
+        format!("{what}; {then}")
     }
 
     /// The kvstore is backed up, and soon it needs that.
@@ -451,7 +431,7 @@ impl World {
     }
 
     /// Nothing goes wrong any more: in the end all is given that was asked for, and nothing is left.
-    fn end(&mut self) -> Result<(), String> {
+    pub(super) fn end(&mut self) -> Result<(), String> {
         if let Some(kind) = self.failing.take() {
             self.cluster.fail(kind, None);
         }
@@ -483,6 +463,8 @@ impl World {
         let agents = self.agents.as_ref();
         let of_agents = || agents.and_then(|agents| agents.undone(&self.cluster));
         let of_store = || self.stored.as_ref().and_then(StoredTruth::undone);
-        undone.or_else(of_agents).or_else(of_store).map_or(Ok(()), Err)
+        let of_pools =
+            || self.pooled.as_ref().and_then(|it| it.undone(&self.cluster, &self.truth.nodes));
+        undone.or_else(of_agents).or_else(of_store).or_else(of_pools).map_or(Ok(()), Err)
     }
 }
