@@ -35,4 +35,4 @@ pub use marks::{MarkSettings, MarksView, PodLabels, PodLabelsError};
 pub use pod_pools::{NewPodPool, NewPodPoolError};
 pub use prefixes::{ClusterPools, PoolError, PoolRange, PrefixesView};
 pub use store_collector::StoreCollectorView;
-pub use supervisor::{NodePrefixes, OperatorQuestions, OperatorSettings, OperatorSupervisor};
+pub use supervisor::{OperatorQuestions, OperatorSettings, OperatorSupervisor, PrefixSource};

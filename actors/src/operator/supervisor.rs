@@ -34,7 +34,7 @@ pub struct OperatorSettings {
     /// How it leads.
     pub leadership: LeadershipSettings,
     /// Out of what nodes get prefixes.
-    pub prefixes: NodePrefixes,
+    pub prefixes: PrefixSource,
     /// What is removed.
     pub collector: CollectorSettings,
     /// How often it looks for identities of the kvstore that nobody uses; zero for never.
@@ -47,7 +47,7 @@ pub struct OperatorSettings {
 
 /// Out of what nodes get prefixes.
 #[derive(Clone, Debug)]
-pub enum NodePrefixes {
+pub enum PrefixSource {
     /// Ranges of the cluster: each node has one prefix of each family.
     ClusterPool(ClusterPools),
     /// CiliumPodIPPools, of which each node has as many as it needs. These are made if they are missing
@@ -178,19 +178,19 @@ impl Leader {
     fn prefixes(
         &self,
         host: &Host,
-        prefixes: NodePrefixes,
+        prefixes: PrefixSource,
         recorded: Option<String>,
     ) -> Ref<WorkerMsg<PrefixesView>> {
         let (cluster, leadership) = (Rc::clone(&self.cluster), self.leadership.clone());
         let life = OnlyLife::new("prefixes", &self.ending);
         match prefixes {
-            NodePrefixes::ClusterPool(pools) => {
+            PrefixSource::ClusterPool(pools) => {
                 let peers = PrefixesPeers { cluster, leadership, life };
                 let make =
                     move || PrefixAllocator::new(peers.clone(), pools.clone(), recorded.as_deref());
                 host.spawn("prefixes", CAPACITY, make)
             }
-            NodePrefixes::MultiPool(new) => {
+            PrefixSource::MultiPool(new) => {
                 let peers = PodPrefixesPeers { cluster, leadership, life };
                 let make = move || {
                     PodPrefixAllocator::new(peers.clone(), new.clone(), recorded.as_deref())
@@ -244,7 +244,7 @@ impl Leader {
         let all = ALWAYS.into_iter().map(|of| (of, of.resource()));
         let agents =
             workers.marks.iter().map(|_| (FollowedKind::AgentPods, settings.marks.agent_pods()));
-        let pools = matches!(settings.prefixes, NodePrefixes::MultiPool(_));
+        let pools = matches!(settings.prefixes, PrefixSource::MultiPool(_));
         let pools = pools.then_some(FollowedKind::PodPools).map(|of| (of, of.resource()));
         let followed: Vec<_> = all.chain(agents).chain(pools).collect();
         let workers = workers.clone();

@@ -49,7 +49,7 @@ fn operator_with(
             identity: identity.to_owned(),
             seed: 7,
         },
-        prefixes: NodePrefixes::ClusterPool(pools.unwrap()),
+        prefixes: PrefixSource::ClusterPool(pools.unwrap()),
         collector: CollectorSettings {
             endpoints: 5 * MINUTE,
             identities: 15 * MINUTE,

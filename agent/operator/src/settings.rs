@@ -15,8 +15,8 @@ use std::{
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use serde_json::Value;
 use volvox_actors::operator::{
-    ClusterPools, CollectorSettings, MarkSettings, NewPodPool, NewPodPoolError, NodePrefixes,
-    PodLabels, PoolError, PoolRange,
+    ClusterPools, CollectorSettings, MarkSettings, NewPodPool, NewPodPoolError, PodLabels,
+    PoolError, PoolRange, PrefixSource,
 };
 use volvox_cluster::{Access, Servers};
 use volvox_etcd::EtcdOptions;
@@ -360,14 +360,14 @@ impl Settings {
     }
 
     /// Out of what nodes get prefixes.
-    pub fn prefixes(&self) -> Result<NodePrefixes, SettingsError> {
+    pub fn prefixes(&self) -> Result<PrefixSource, SettingsError> {
         match self.pools.ipam {
             OperatorIpam::MultiPool => {
                 let said = self.pools.auto_create_cilium_pod_ip_pools.join(",");
-                Ok(NodePrefixes::MultiPool(NewPodPool::read_all(&said)?))
+                Ok(PrefixSource::MultiPool(NewPodPool::read_all(&said)?))
             }
             OperatorIpam::ClusterPool | OperatorIpam::Kubernetes => {
-                self.pools().map(NodePrefixes::ClusterPool)
+                self.pools().map(PrefixSource::ClusterPool)
             }
         }
     }

@@ -11,7 +11,7 @@ fn cluster_of_pools() -> MemoryCluster {
 
 fn pooled(cluster: &MemoryCluster, identity: &str, new: &str) -> TestOperator {
     let new = NewPodPool::read_all(new).unwrap();
-    let change = |it: &mut OperatorSettings| it.prefixes = NodePrefixes::MultiPool(new);
+    let change = |it: &mut OperatorSettings| it.prefixes = PrefixSource::MultiPool(new);
     operator_with(cluster, None, identity, change)
 }
 

@@ -63,7 +63,7 @@ fn multi_pool_is_taken_from_the_directory_with_the_pools_to_be_made() {
     }
     let argument = format!("--config-dir={}", dir.path().display());
     let made = |settings: Settings| match settings.prefixes() {
-        Ok(NodePrefixes::MultiPool(new)) => new,
+        Ok(PrefixSource::MultiPool(new)) => new,
         other => panic!("{other:?}"),
     };
     let all = |text: &str| NewPodPool::read_all(text).unwrap();

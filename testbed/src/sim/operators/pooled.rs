@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ipnet::IpNet;
 use serde_json::{Value, json};
 use volvox_actors_simulated::{
-    operator::{NewPodPool, NodePrefixes},
+    operator::{NewPodPool, PrefixSource},
     testing::MemoryCluster,
 };
 
@@ -67,8 +67,8 @@ impl PooledTruth {
     }
 
     /// What operators are told.
-    pub(super) fn prefixes(&self) -> NodePrefixes {
-        NodePrefixes::MultiPool(NewPodPool::read_all(MADE).unwrap_or_default())
+    pub(super) fn prefixes(&self) -> PrefixSource {
+        PrefixSource::MultiPool(NewPodPool::read_all(MADE).unwrap_or_default())
     }
 
     /// Something happens to a node or to a pool.

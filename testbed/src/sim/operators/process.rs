@@ -6,7 +6,7 @@ use volvox_actors_simulated::{
     host::{Reply, Universe},
     operator::{
         ClusterPools, CollectorSettings, LeadershipSettings, LeadershipView, MarkSettings,
-        NodePrefixes, OperatorEnd, OperatorSettings, OperatorSupervisor, PoolRange,
+        OperatorEnd, OperatorSettings, OperatorSupervisor, PoolRange, PrefixSource,
     },
     ports::KvStore,
     testing::{MemoryCluster, MemoryKvStore},
@@ -27,9 +27,9 @@ pub(super) const STORED_EVERY: Duration = Duration::from_secs(20);
 const POOLS: [(&str, u8); 2] = [("10.0.0.0/21", 24), ("fd00::/108", 112)];
 
 /// One prefix of each family for each node, out of these.
-pub(super) fn single() -> NodePrefixes {
+pub(super) fn single() -> PrefixSource {
     let ranges = POOLS.iter().filter_map(|(range, length)| PoolRange::new(range, *length).ok());
-    NodePrefixes::ClusterPool(ClusterPools::new(ranges.collect()).unwrap_or_default())
+    PrefixSource::ClusterPool(ClusterPools::new(ranges.collect()).unwrap_or_default())
 }
 
 /// An operator's process.
@@ -47,7 +47,7 @@ impl Process {
         cluster: &MemoryCluster,
         store: Option<&MemoryKvStore>,
         marks: MarkSettings,
-        prefixes: NodePrefixes,
+        prefixes: PrefixSource,
         number: u64,
     ) -> Self {
         let settings = OperatorSettings {
