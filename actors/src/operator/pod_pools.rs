@@ -18,5 +18,5 @@ mod demand;
 mod known;
 mod plan;
 
-pub(super) use actor::{PodPrefixAllocator, PodPrefixesPeers};
+pub(super) use actor::PodPrefixAllocator;
 pub use creation::{NewPodPool, NewPodPoolError};

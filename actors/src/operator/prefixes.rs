@@ -11,10 +11,14 @@ mod actor;
 mod answers;
 mod grants;
 mod pool;
+mod seen_node;
 mod view;
+mod writer;
 
-pub(super) use actor::{PrefixAllocator, PrefixesPeers};
+pub(super) use actor::PrefixAllocator;
 pub(super) use grants::{Grant, Grants};
 pub use pool::{ClusterPools, PoolError, PoolRange};
-pub(super) use pool::{Family, Occupied, overlap, shared};
+pub(super) use pool::{Family, Occupied, overlap, troubles_of_shared};
+pub(super) use seen_node::SeenNode;
 pub use view::PrefixesView;
+pub(super) use writer::{PrefixWriter, PrefixesPeers, WriteAnswer, unreadable};

@@ -11,7 +11,7 @@ use super::{
     leadership::{Leadership, LeadershipMsg, LeadershipPeers, LeadershipSettings, LeadershipView},
     marks::{MarkSettings, MarksPeers, MarksView, NodeMarker},
     news::{FollowedKind, WorkerMsg},
-    pod_pools::{NewPodPool, PodPrefixAllocator, PodPrefixesPeers},
+    pod_pools::{NewPodPool, PodPrefixAllocator},
     prefixes::{ClusterPools, PrefixAllocator, PrefixesPeers, PrefixesView},
     resources::ALWAYS,
     store_collector::{StoreCollector, StoreCollectorPeers, StoreCollectorView},
@@ -181,17 +181,18 @@ impl Leader {
         prefixes: PrefixSource,
         recorded: Option<String>,
     ) -> Ref<WorkerMsg<PrefixesView>> {
-        let (cluster, leadership) = (Rc::clone(&self.cluster), self.leadership.clone());
-        let life = OnlyLife::new("prefixes", &self.ending);
+        let peers = PrefixesPeers {
+            cluster: Rc::clone(&self.cluster),
+            leadership: self.leadership.clone(),
+            life: OnlyLife::new("prefixes", &self.ending),
+        };
         match prefixes {
             PrefixSource::ClusterPool(pools) => {
-                let peers = PrefixesPeers { cluster, leadership, life };
                 let make =
                     move || PrefixAllocator::new(peers.clone(), pools.clone(), recorded.as_deref());
                 host.spawn("prefixes", CAPACITY, make)
             }
             PrefixSource::MultiPool(new) => {
-                let peers = PodPrefixesPeers { cluster, leadership, life };
                 let make = move || {
                     PodPrefixAllocator::new(peers.clone(), new.clone(), recorded.as_deref())
                 };

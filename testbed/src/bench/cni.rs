@@ -43,18 +43,27 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
     let rounds = usize::from(options.rounds);
     let progress = Progress::new(options.json);
     let bar = progress.bar("making pods", 4 * rounds);
+    // Who is first may find something warmer or colder.
+    let order = |round: usize| if round.is_multiple_of(2) { [0, 1] } else { [1, 0] };
+    let plugin = |whose: usize| (whose == 1).then_some((bridge, &others));
+    // One by one first, and the namespaces go after all of them: the kernel takes apart many at once, and
+    // whoever changes a network meanwhile waits.
+    let mut left = Vec::new();
     for round in 0..rounds {
-        // Who is first may find something warmer or colder.
-        let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
-        for whose in order {
-            let other = (whose == 1).then_some((bridge, &others));
-            for time in added(&node, &format!("alone-{round}"), 1, other)? {
-                alone[whose].push_time(time);
-            }
+        for whose in order(round) {
+            let (times, pods) = added(&node, &format!("alone-{round}-{whose}"), 1, plugin(whose))?;
+            times.into_iter().for_each(|time| alone[whose].push_time(time));
+            left.extend(pods);
             bar.inc(1);
-            for time in added(&node, &format!("many-{round}"), AT_ONCE, other)? {
-                together[whose].push_time(time);
-            }
+        }
+    }
+    forget(&node, left)?;
+    for round in 0..rounds {
+        for whose in order(round) {
+            let name = format!("many-{round}-{whose}");
+            let (times, pods) = added(&node, &name, AT_ONCE, plugin(whose))?;
+            times.into_iter().for_each(|time| together[whose].push_time(time));
+            forget(&node, pods)?;
             bar.inc(1);
         }
     }
@@ -77,13 +86,14 @@ fn named(name: &'static str) -> Figure {
     Figure::new(name, Unit::Seconds)
 }
 
-/// Makes that many pods at once, and removes them; how long each call took.
+/// Makes that many pods at once, and takes their networks away again: how long each call took, and the pods,
+/// whose namespaces are left.
 fn added(
     node: &Node,
     name: &str,
     count: usize,
     other: Option<(&Path, &Value)>,
-) -> Result<Vec<Duration>> {
+) -> Result<(Vec<Duration>, Vec<Pod>)> {
     let named = |nth| Pod::planned(node, &format!("bench/{name}-{nth}"), &[("app", "bench")]);
     let mut pods = (0..count).map(named).collect::<Result<Vec<_>>>()?;
     let call = |pod: &mut Pod| -> Result<Duration> {
@@ -105,7 +115,11 @@ fn added(
             Some((plugin, config)) => cni::call_other(plugin, config, "DEL", pod)?,
             None => cni::del(node, pod)?,
         }
-        pod.forget(node)?;
     }
-    Ok(times)
+    Ok((times, pods))
+}
+
+/// Removes the namespaces of pods.
+fn forget(node: &Node, pods: Vec<Pod>) -> Result<()> {
+    pods.iter().try_for_each(|pod| pod.forget(node))
 }

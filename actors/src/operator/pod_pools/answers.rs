@@ -2,7 +2,7 @@
 
 use crate::{
     host::{AskError, Message},
-    ports::ClusterError,
+    operator::prefixes::WriteAnswer,
 };
 
 /// Answers to the owner of pools.
@@ -10,9 +10,9 @@ pub(in crate::operator) enum PodPrefixesAnswer {
     /// Whether this operator leads, and the Lease says what is to be given.
     Confirmed(Result<bool, AskError>),
     /// How writing to the CiliumNode of that name went.
-    Written(String, Result<Result<(), ClusterError>, AskError>),
+    Written(String, WriteAnswer),
     /// How making the CiliumPodIPPool of that name went.
-    Created(String, Result<Result<(), ClusterError>, AskError>),
+    Created(String, WriteAnswer),
     /// Time to try again.
     Again,
 }

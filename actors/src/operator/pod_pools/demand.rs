@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ipnet::IpNet;
 use serde_json::{Value, json};
 
-use crate::operator::prefixes::Family;
+use crate::operator::prefixes::{Family, SeenNode};
 
 /// Families, as a request names them.
 const NEEDED: [(&str, Family); 2] = [("ipv4-addrs", Family::V4), ("ipv6-addrs", Family::V6)];
@@ -13,18 +13,13 @@ const NEEDED: [(&str, Family); 2] = [("ipv4-addrs", Family::V4), ("ipv6-addrs", 
 /// A CiliumNode.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PooledNode {
-    pub(super) uid: String,
-    version: String,
+    pub(super) seen: SeenNode,
     /// How many addresses it needs of each pool and family.
     pub(super) needed: BTreeMap<(String, Family), u128>,
     /// What it has, as it stands there, texts that are no prefixes among it.
     allocated: Vec<(String, Vec<String>)>,
     /// What it has of the time when each node had one prefix.
     single: Vec<IpNet>,
-    /// What it says is wrong.
-    pub(super) error: Option<String>,
-    /// It was written to, and has not been seen since.
-    pub(super) is_written: bool,
 }
 
 impl PooledNode {
@@ -41,16 +36,12 @@ impl PooledNode {
             }
         }
         let entry = |it: &Value| (text(&it["pool"]), list(&it["cidrs"]).iter().map(text).collect());
-        let error = text(&value["status"]["ipam"]["operator-status"]["error"]);
         let single = list(&ipam["podCIDRs"]);
         Self {
-            uid: text(&value["metadata"]["uid"]),
-            version: text(&value["metadata"]["resourceVersion"]),
+            seen: SeenNode::read(value),
             needed,
             allocated: list(&ipam["pools"]["allocated"]).iter().map(entry).collect(),
             single: single.iter().filter_map(|it| it.as_str()?.parse().ok()).collect(),
-            error: Some(error).filter(|error| !error.is_empty()),
-            is_written: false,
         }
     }
 
@@ -80,17 +71,7 @@ impl PooledNode {
         }
         let entry = |(pool, cidrs)| json!({ "pool": pool, "cidrs": cidrs });
         let all: Vec<Value> = all.into_iter().map(entry).collect();
-        self.patch("spec", json!({ "pools": { "allocated": all } }))
-    }
-
-    /// Whether a patch is for the version that was seen last.
-    pub(super) fn is_meant_by(&self, patch: &Value) -> bool {
-        patch["metadata"]["resourceVersion"] == self.version.as_str()
-    }
-
-    /// A patch of its `ipam` in the version that was seen.
-    pub(super) fn patch(&self, part: &str, ipam: Value) -> Value {
-        json!({ "metadata": { "resourceVersion": self.version }, part: { "ipam": ipam } })
+        self.seen.patch(json!({ "pools": { "allocated": all } }))
     }
 }
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     mutants::{Mutant, mutated},
-    operator::prefixes::{Family, Grant, Grants, Occupied, shared},
+    operator::prefixes::{Family, Grant, Grants, Occupied, troubles_of_shared},
 };
 
 /// How many nodes are given something at a time, and how many prefixes: the Lease has to hold it.
@@ -47,11 +47,12 @@ pub(super) fn plan(
         lacking: 0,
     };
     let of_pools = pools.troubles();
-    let shared = troubles_of_shared(nodes);
+    let all = nodes.iter().flat_map(|(name, node)| node.has().map(|(_, it)| (name.as_str(), it)));
+    let shared = troubles_of_shared(all);
     let (mut more, mut left) = (0, PREFIXES_AT_A_TIME);
     for (name, node) in nodes {
         let mut troubles: Vec<String> = shared.get(name).cloned().into_iter().collect();
-        let before = recorded.0.get(name).filter(|grant| grant.uid == node.uid);
+        let before = recorded.0.get(name).filter(|grant| grant.uid == node.seen.uid);
         let is_pending = before.is_some_and(|grant| !grant.pools.is_empty());
         let is_served = !is_pending && more < NODES_AT_A_TIME && left > 0;
         let most = if is_served { left.min(OF_ONE_NODE) } else { 0 };
@@ -70,7 +71,7 @@ pub(super) fn plan(
             more += 1;
             // What an operator before gave otherwise, and may still write, stays recorded.
             let cidrs = before.map(|grant| grant.cidrs.clone()).unwrap_or_default();
-            let grant = Grant { uid: node.uid.clone(), cidrs, pools: given };
+            let grant = Grant { uid: node.seen.uid.clone(), cidrs, pools: given };
             plan.grants.0.insert(name.clone(), grant);
         }
     }
@@ -140,20 +141,4 @@ fn orphans(node: &PooledNode, pools: &PodPools) -> Option<String> {
         "{cidr} is in no range of a CiliumPodIPPool {pool}: it stays the node's until none of its pods uses \
          it; add the range again, or restart these pods"
     ))
-}
-
-fn troubles_of_shared(nodes: &BTreeMap<String, PooledNode>) -> BTreeMap<String, String> {
-    let all: Vec<(&str, Vec<IpNet>)> = nodes
-        .iter()
-        .map(|(name, node)| (name.as_str(), node.has().map(|(_, cidr)| cidr).collect()))
-        .collect();
-    let shared = shared(all.iter().map(|(name, cidrs)| (*name, cidrs.as_slice())));
-    let trouble = |(name, (cidr, other)): (&str, (IpNet, &str))| {
-        let text = format!(
-            "addresses of {cidr} are node {other}'s as well: drain this node, remove its CiliumNode, and \
-             let it join again"
-        );
-        (name.to_owned(), text)
-    };
-    shared.into_iter().map(trouble).collect()
 }

@@ -223,14 +223,26 @@ impl Occupied {
     }
 }
 
+/// What nodes are told that have addresses of another one as well.
+pub(in crate::operator) fn troubles_of_shared<'a>(
+    nodes: impl IntoIterator<Item = (&'a str, IpNet)>,
+) -> BTreeMap<String, String> {
+    let trouble = |(name, (cidr, other)): (&str, (IpNet, &str))| {
+        let text = format!(
+            "addresses of {cidr} are node {other}'s as well: drain this node, remove its CiliumNode, and \
+             let it join again"
+        );
+        (name.to_owned(), text)
+    };
+    shared(nodes).into_iter().map(trouble).collect()
+}
+
 /// Which nodes have addresses that another one has as well, and whose: the later one by name is told.
-pub(in crate::operator) fn shared<'a>(
-    nodes: impl IntoIterator<Item = (&'a str, &'a [IpNet])>,
+fn shared<'a>(
+    nodes: impl IntoIterator<Item = (&'a str, IpNet)>,
 ) -> BTreeMap<&'a str, (IpNet, &'a str)> {
-    let mut all: Vec<(IpNet, &str)> = Vec::new();
-    for (name, cidrs) in nodes {
-        all.extend(cidrs.iter().map(|cidr| (cidr.trunc(), name)));
-    }
+    let mut all: Vec<(IpNet, &str)> =
+        nodes.into_iter().map(|(name, cidr)| (cidr.trunc(), name)).collect();
     all.sort_by_key(|(cidr, name)| (cidr.network(), cidr.prefix_len(), *name));
     let mut shared = BTreeMap::new();
     // The one that reaches furthest of those before.
@@ -362,7 +374,7 @@ mod tests {
             ("c", &[net("10.0.0.128/25")]),
             ("d", &[net("10.0.2.0/24"), net("10.0.2.0/25")]),
         ];
-        let shared = shared(nodes);
+        let shared = shared(nodes.iter().flat_map(|(name, has)| has.iter().map(|it| (*name, *it))));
         assert_eq!(shared, [("c", (net("10.0.0.0/24"), "a"))].into());
     }
 
