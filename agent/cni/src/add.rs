@@ -40,16 +40,20 @@ pub(super) async fn add(
         return chained::add(call, undo, cancel).await;
     }
     let invocation = &call.invocation;
-    let agent: Configuration = cancel.race(call.client.get("/config")).await??;
-    let agent = agent.status;
-    check_mode(&agent)?;
+    cancel.race(call.client.reach()).await??;
     let path = invocation.netns.clone().unwrap_or_default();
     let mut inside = Inside::open(&path)?;
     attachment::take_turn_to_add(&inside.netns, cancel).await?;
 
-    let allocated = allocate(call).await?;
-    undo.addresses = allocated.address.addresses().iter().collect();
+    let asked = cancel.race(call.client.get("/config"));
+    let (agent, allocated) = tokio::join!(asked, allocate(call));
+    if let Ok(allocated) = &allocated {
+        undo.addresses = allocated.address.addresses().iter().collect();
+    }
     cancel.check()?;
+    let Configuration { status: agent, .. } = agent??;
+    check_mode(&agent)?;
+    let allocated = allocated?;
     attachment::make_room(call, &mut inside).await?;
     tracing::debug!(ifname = invocation.ifname, "interface's name is free");
     let addresses =

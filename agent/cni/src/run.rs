@@ -35,7 +35,7 @@ pub(super) struct Call {
 
 impl Call {
     pub(super) fn new(invocation: Invocation, config: NetworkConfig) -> Self {
-        let client = RestClient::new(&config.socket);
+        let client = RestClient::new(&config.socket).keep_connections();
         let queue = DeleteQueue::at(&config.delete_queue);
         Self { invocation, config, client, queue }
     }

@@ -1,11 +1,13 @@
 //! Client of the agent's REST API on its unix socket.
 //!
-//! It runs on the caller's tokio runtime, which may have one thread. Each request has a connection
-//! of its own: an agent that was restarted in between is simply the next one to answer.
+//! It runs on the caller's tokio runtime, which may have one thread. An agent that was restarted between
+//! two requests is simply the next one to answer: each has a connection of its own, or one that is tried
+//! anew where it turns out to be closed.
 
 use std::{
     io,
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -118,19 +120,33 @@ impl Answer {
     }
 }
 
+/// A connection to the agent.
+type Connection = http1::SendRequest<Full<Bytes>>;
+
 /// A client of one agent.
 #[derive(Clone, Debug)]
 pub struct RestClient {
     socket: PathBuf,
     patience: Duration,
     deadline: Duration,
+    /// Connections that are free, where they are kept.
+    kept: Option<Arc<Mutex<Vec<Connection>>>>,
 }
 
 impl RestClient {
     /// A client of the agent behind a socket. It waits [`CONNECT_PATIENCE`] for the agent to
     /// listen, and [`DEADLINE`] for each answer.
     pub fn new(socket: impl Into<PathBuf>) -> Self {
-        Self { socket: socket.into(), patience: CONNECT_PATIENCE, deadline: DEADLINE }
+        let socket = socket.into();
+        Self { socket, patience: CONNECT_PATIENCE, deadline: DEADLINE, kept: None }
+    }
+
+    /// Keeps connections for further requests of this client and of its clones. All of them are to be made on
+    /// one runtime.
+    #[must_use]
+    pub fn keep_connections(mut self) -> Self {
+        self.kept = Some(Arc::default());
+        self
     }
 
     /// Sets how long to wait for an agent that does not listen yet; zero is one attempt.
@@ -183,19 +199,51 @@ impl RestClient {
         let request = request
             .body(Full::new(Bytes::from(bytes)))
             .map_err(|error| garbled(error.to_string()))?;
-        let stream = self.connect().await?;
-        timeout(self.deadline, exchange(stream, request, &name))
+        let connection = self.connection().await?;
+        let exchange = async {
+            let (answer, free) = self.exchange(connection, request, &name).await?;
+            self.keep(free);
+            answer
+        };
+        timeout(self.deadline, exchange)
             .await
-            .unwrap_or(Err(RestError::TimedOut { request: name, after: self.deadline }))
+            .unwrap_or(Err(RestError::TimedOut { request: name.clone(), after: self.deadline }))
+    }
+
+    /// Waits until the agent listens, no longer than patience lasts.
+    pub async fn reach(&self) -> Result<(), RestError> {
+        let connection = self.connection().await?;
+        self.keep(connection);
+        Ok(())
+    }
+
+    /// A connection: one that is free, or a new one.
+    async fn connection(&self) -> Result<Connection, RestError> {
+        loop {
+            let free = self
+                .kept
+                .as_ref()
+                .and_then(|kept| kept.lock().unwrap_or_else(PoisonError::into_inner).pop());
+            let Some(mut free) = free else { return self.connect().await };
+            if free.ready().await.is_ok() {
+                return Ok(free);
+            }
+        }
+    }
+
+    fn keep(&self, free: Connection) {
+        if let Some(kept) = &self.kept {
+            kept.lock().unwrap_or_else(PoisonError::into_inner).push(free);
+        }
     }
 
     /// Connects, trying again while nobody listens and patience lasts.
-    async fn connect(&self) -> Result<UnixStream, RestError> {
+    async fn connect(&self) -> Result<Connection, RestError> {
         let end = Instant::now() + self.patience;
         let mut pause = PAUSES.0;
         loop {
-            let source = match UnixStream::connect(&self.socket).await {
-                Ok(stream) => return Ok(stream),
+            let source = match connected(&self.socket).await {
+                Ok(connection) => return Ok(connection),
                 Err(source) => source,
             };
             if !may_come(&source) || timeout_at(end, sleep(pause)).await.is_err() {
@@ -205,36 +253,59 @@ impl RestClient {
             pause = (pause * 2).min(PAUSES.1);
         }
     }
+
+    /// Sends a request and reads the answer; the connection is free then. One that the agent closed before
+    /// it took the request costs another.
+    async fn exchange(
+        &self,
+        mut connection: Connection,
+        request: Request<Full<Bytes>>,
+        name: &str,
+    ) -> Result<(Result<Answer, RestError>, Connection), RestError> {
+        let broken = |error: hyper::Error| {
+            let (request, cause) = (name.to_owned(), error.to_string());
+            RestError::Broken { request, cause }
+        };
+        let response = match connection.try_send_request(request).await {
+            Ok(response) => response,
+            Err(mut error) => {
+                let unsent = error.take_message();
+                let request = unsent.ok_or_else(|| broken(error.into_error()))?;
+                connection = self.connect().await?;
+                connection.send_request(request).await.map_err(broken)?
+            }
+        };
+        let status = response.status();
+        let body = Limited::new(response.into_body(), ANSWER_LIMIT).collect().await;
+        let body = body.map_err(|error| {
+            let (request, cause) = (name.to_owned(), error.to_string());
+            RestError::Broken { request, cause }
+        })?;
+        let (request, body) = (name.to_owned(), body.to_bytes());
+        let answer = if status.is_success() {
+            Ok(Answer { request, status: status.as_u16(), body })
+        } else {
+            let message = words(status, &body);
+            Err(RestError::Refused { request, status: status.as_u16(), message })
+        };
+        Ok((answer, connection))
+    }
+}
+
+/// Connects once.
+async fn connected(socket: &Path) -> io::Result<Connection> {
+    let stream = UnixStream::connect(socket).await?;
+    let (sender, connection) =
+        http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+    // It ends with the last answer, or with `sender`.
+    tokio::spawn(connection);
+    Ok(sender)
 }
 
 /// Whether an agent that is starting can look like this.
 fn may_come(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, NotFound, WouldBlock};
     matches!(error.kind(), NotFound | ConnectionRefused | WouldBlock)
-}
-
-async fn exchange(
-    stream: UnixStream,
-    request: Request<Full<Bytes>>,
-    name: &str,
-) -> Result<Answer, RestError> {
-    let broken = |cause: String| RestError::Broken { request: name.to_owned(), cause };
-    let (mut sender, connection) =
-        http1::handshake(TokioIo::new(stream)).await.map_err(|error| broken(error.to_string()))?;
-    // It ends with the answer, or with `sender`.
-    tokio::spawn(connection);
-    let response = sender.send_request(request).await.map_err(|error| broken(error.to_string()))?;
-    let status = response.status();
-    let body = Limited::new(response.into_body(), ANSWER_LIMIT)
-        .collect()
-        .await
-        .map_err(|error| broken(error.to_string()))?
-        .to_bytes();
-    if status.is_success() {
-        return Ok(Answer { request: name.to_owned(), status: status.as_u16(), body });
-    }
-    let message = words(status, &body);
-    Err(RestError::Refused { request: name.to_owned(), status: status.as_u16(), message })
 }
 
 /// The agent's words: a bare JSON string, an object with a message, or plain text.

@@ -6,7 +6,10 @@ use std::{path::Path, time::Duration};
 use axum::{Json, Router, http::StatusCode, routing::get};
 use hyper::Method;
 use serde_json::{Value, json};
-use tokio::net::UnixListener;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::UnixListener,
+};
 
 use super::{RestClient, RestError, escape};
 
@@ -115,4 +118,75 @@ fn an_agent_that_dies_or_sleeps_leaves_the_outcome_open() {
 fn what_would_break_a_path_is_escaped() {
     assert_eq!(escape("cni-attachment-id:ab:eth0"), "cni-attachment-id:ab:eth0");
     assert_eq!(escape("a/b?c d%é"), "a%2Fb%3Fc%20d%25%C3%A9");
+}
+
+#[test]
+fn a_kept_connection_serves_again_and_an_agent_that_was_restarted_is_the_next_to_answer() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("agent.sock");
+        // Who answers so many requests of a connection says which one it was, and closes it then.
+        let serve = |listener: UnixListener, requests: usize| {
+            tokio::spawn(async move {
+                for connection in 1_usize.. {
+                    let (mut stream, _) = listener.accept().await.unwrap();
+                    for request in 1..=requests {
+                        let mut bytes = [0; 1024];
+                        if stream.read(&mut bytes).await.unwrap_or(0) == 0 {
+                            break;
+                        }
+                        let body = format!("[{connection},{request}]");
+                        let length = body.len();
+                        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
+                        stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+                    }
+                }
+            })
+        };
+        let server = serve(UnixListener::bind(&socket).unwrap(), 2);
+        let keeping = client(&socket).keep_connections();
+        keeping.reach().await.unwrap();
+        let ask = || async { keeping.get::<[usize; 2]>("/which").await };
+        let mut answers = Vec::new();
+        for _ in 0..3 {
+            answers.push(ask().await.unwrap());
+            // What the server closed meanwhile is seen.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(answers, [[1, 1], [1, 2], [2, 1]]);
+        server.abort();
+        assert!(server.await.unwrap_err().is_cancelled());
+        assert!(matches!(
+            ask().await,
+            Err(RestError::Unreachable { .. } | RestError::Broken { .. })
+        ));
+        std::fs::remove_file(&socket).unwrap();
+        let _server = serve(UnixListener::bind(&socket).unwrap(), 9);
+        assert_eq!(ask().await.unwrap(), [1, 1]);
+        assert_eq!(ask().await.unwrap(), [1, 2]);
+    });
+}
+
+#[test]
+fn requests_at_once_have_connections_of_their_own() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("agent.sock");
+        let barrier = std::sync::Arc::new(tokio::sync::Barrier::new(2));
+        let meet = get(move || {
+            let barrier = barrier.clone();
+            async move {
+                barrier.wait().await;
+                Json(true)
+            }
+        });
+        serve(&socket, Router::new().route("/v1/meet", meet));
+        let keeping = client(&socket).keep_connections();
+        keeping.reach().await.unwrap();
+        for _ in 0..2 {
+            let (one, other) = tokio::join!(keeping.get("/meet"), keeping.get("/meet"));
+            let met: (bool, bool) = (one.unwrap(), other.unwrap());
+            assert_eq!(met, (true, true));
+        }
+    });
 }
