@@ -6,6 +6,7 @@ mod host_ports;
 mod identities;
 mod ingresses;
 mod installed;
+mod kube_proxy;
 mod nodes;
 mod operated;
 mod operated_store;
