@@ -187,3 +187,56 @@ fn a_new_pod_is_reached_after_a_restart() {
         fleet.node.wait_for_ready(PODS).map(drop)
     });
 }
+
+#[test]
+fn an_agent_that_restores_nothing_serves_only_what_is_new_and_gives_no_number_twice() {
+    let name = "an_agent_that_restores_nothing_serves_only_what_is_new_and_gives_no_number_twice";
+    lab::test(name, || {
+        let mut fleet = fleet(Through::Rest)?;
+        let before = Inventory::read(&fleet.node)?;
+        let stream = fleet.stream(Kind::Udp, 0, 1, false, 200)?;
+        stream.wait_for_answers(20)?;
+        fleet.node.kill_agent()?;
+        fleet.node.set_flag("restore", Some("false"));
+        fleet.node.start_agent()?;
+        fleet.node.wait_until_restored()?;
+        fleet.node.wait("it does not say what it left", |node| {
+            let health: Value = node.rest().get("/healthz")?;
+            Ok(health.to_string().contains("left alone (--restore=false)"))
+        })?;
+        // Nothing reaches them any more, and what is new is served beside them.
+        let answered = stream.answers();
+        thread::sleep(Duration::from_millis(500));
+        ensure!(
+            stream.answers() == answered,
+            "an endpoint that the agent does not know is reached"
+        );
+        drop(stream.stop()?);
+        let pods = ["fleet/new-1", "fleet/new-2"]
+            .map(|name| lab::Pod::create(&fleet.node, name, &[("app", "app-1")], Through::Cni));
+        let [from, to] = pods;
+        let (from, to) = (from?, to?);
+        let taken: Vec<_> = fleet.pods.iter().flat_map(|pod| &pod.addresses).collect();
+        let is_new = |pod: &lab::Pod| pod.addresses.iter().all(|new| !taken.contains(&new));
+        ensure!(is_new(&from) && is_new(&to), "an address twice: {from:?} {to:?}");
+        let target = SocketAddr::new(to.address(false)?, PORT);
+        let (client, server) = (from.netns.clone(), to.netns.clone());
+        let stream =
+            Stream::start(Plan { kind: Kind::Tcp, from: client, to: server, target, rate: 100 })?;
+        stream.wait_for_answers(20)?;
+        stop_clean([stream])?;
+        let new = Inventory::read(&fleet.node)?;
+        ensure!(new.len() == 2 && !new.shares_numbers_with(&before), "a number twice: {new:?}");
+
+        // All of them are there again for an agent that restores.
+        fleet.node.kill_agent()?;
+        fleet.node.set_flag("restore", None);
+        fleet.node.start_agent()?;
+        fleet.node.wait_for_ready(PODS + 2)?;
+        let after = Inventory::read(&fleet.node)?;
+        ensure!(before.moved(&after) + new.moved(&after) == 0, "numbers moved: {after:#?}");
+        let streams = fleet.all_streams()?;
+        streams.iter().try_for_each(|stream| stream.wait_for_answers(20))?;
+        stop_clean(streams)
+    });
+}

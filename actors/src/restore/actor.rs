@@ -68,6 +68,7 @@ impl Restore {
             self.state.disk = ScannedDirectory { records: Vec::new(), ..input.disk };
         } else if !self.state.remains.is_empty() {
             let left = self.state.remains.len();
+            self.state.report.left = left;
             self.state.report.problems.push(format!(
                 "restoring is switched off (--restore=false): {left} endpoints of the life before \
                  are not this agent's, and nothing reaches them from this node; their numbers and \

@@ -182,6 +182,9 @@ impl Restore {
             quarantined = self.state.report.quarantined.len(),
             "restore finished"
         );
+        for problem in &self.state.report.problems {
+            tracing::warn!(problem, "restoring was not what it should be");
+        }
         self.state.kernel = KernelSnapshot::default();
         self.state.plan = RestorePlan::default();
     }

@@ -18,6 +18,9 @@ pub struct RestoreReport {
     /// The node whose state directory was found, if that is another one.
     #[serde(default)]
     pub of_another: Option<String>,
+    /// How many endpoints of the run before were left, where nothing is restored.
+    #[serde(default)]
+    pub left: usize,
     /// What nobody claimed any more and was removed.
     pub pruned: Vec<String>,
     /// Endpoints that could not be built yet: until each is, or is gone, rows of the ipcache that

@@ -85,6 +85,7 @@ pub(super) fn all(api: &Api, views: &Views) -> Vec<Trouble> {
     let shared = shared.chain(of_policies(&views.refused));
     let shared = shared.chain(drift::troubles(&views.audit, views.now));
     let parts = parts.chain(ipcache(&views.restore)).chain(another_node(&views.restore));
+    let parts = parts.chain(left_alone(&views.restore));
     let parts = parts.chain(invariants(&views.audit));
     parts.chain(shared).collect()
 }
@@ -284,6 +285,15 @@ fn another_node(report: &RestoreReport) -> Option<Trouble> {
          nothing of it is used; see that each node has a directory of its own"
     );
     Some(Trouble::new("state-directory", 1, text))
+}
+
+fn left_alone(report: &RestoreReport) -> Option<Trouble> {
+    let left = report.left;
+    let text = format!(
+        "{left} endpoints of the life before were left alone (--restore=false): nothing reaches them from \
+         this node; start with --restore=true to have them back, or delete their pods"
+    );
+    (left > 0).then(|| Trouble::new("restore", left as u64, text))
 }
 
 fn invariants(audit: &AuditView) -> impl Iterator<Item = Trouble> {

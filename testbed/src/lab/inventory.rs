@@ -43,6 +43,12 @@ impl Inventory {
             .filter(|(container, numbers)| later.0.get(*container) != Some(numbers))
             .count()
     }
+
+    /// Whether an endpoint of another inventory has the number of one of these.
+    pub fn shares_numbers_with(&self, other: &Self) -> bool {
+        let mut numbers = self.0.values().map(|it| it.endpoint);
+        numbers.any(|number| other.0.values().any(|it| it.endpoint == number))
+    }
 }
 
 impl Numbers {

@@ -1,4 +1,4 @@
-//! Tests: the plugin behind the real `bridge` and `host-local`, and real plugins behind it.
+//! Tests: the plugin behind the real `bridge`, `ptp` and `host-local`, and real plugins behind it.
 
 use std::os::fd::AsFd;
 
@@ -13,7 +13,7 @@ use volvox_system::{
 
 use super::{
     fake_agent::Fault,
-    real_plugins::{bridge, run},
+    real_plugins::{bridge, ptp, run},
     scene::{CONTAINER, Scene, play},
 };
 use crate::{CniError, ErrorCode};
@@ -44,11 +44,15 @@ fn refused(error: &CniError, code: ErrorCode, word: &str) {
 }
 
 #[test]
-fn behind_a_bridge_the_interface_that_is_there_becomes_an_endpoint() {
-    for version in ["0.4.0", "1.0.0"] {
+fn behind_another_plugin_the_interface_that_is_there_becomes_an_endpoint() {
+    type Of = fn(&Scene, &str) -> Value;
+    for (version, of) in
+        [("0.4.0", bridge as Of), ("1.0.0", bridge), ("0.4.0", ptp), ("1.0.0", ptp)]
+    {
         play(async move |scene| {
             scene.start_agent();
-            let previous = run(scene, "ADD", &bridge(scene, version)).unwrap();
+            let first = of(scene, version);
+            let previous = run(scene, "ADD", &first).unwrap();
             let before = theirs(scene);
             let mut config = behind(scene, &previous);
             config["cniVersion"] = json!(version);
@@ -80,11 +84,11 @@ fn behind_a_bridge_the_interface_that_is_there_becomes_an_endpoint() {
                 assert!(!asked("/v1/ipam"), "{:?}", world.requests);
             }
             scene.call_with(&scene.env("CHECK"), &config).await.unwrap();
-            run(scene, "CHECK", &with(&bridge(scene, version), &previous)).unwrap();
+            run(scene, "CHECK", &with(&first, &previous)).unwrap();
             scene.call_with(&scene.env("DEL"), &config).await.unwrap();
             assert_eq!(theirs(scene), before);
             assert!(scene.agent.world().endpoints.is_empty());
-            run(scene, "DEL", &with(&bridge(scene, version), &previous)).unwrap();
+            run(scene, "DEL", &with(&first, &previous)).unwrap();
             assert_eq!(scene.container_links(), []);
         });
     }

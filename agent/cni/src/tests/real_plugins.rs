@@ -50,3 +50,11 @@ pub(super) fn bridge(scene: &Scene, version: &str) -> Value {
         },
     })
 }
+
+/// The same of the ptp plugin, which makes a pair for each container and no bridge.
+pub(super) fn ptp(scene: &Scene, version: &str) -> Value {
+    let Value::Object(mut config) = bridge(scene, version) else { unreachable!("it is an object") };
+    config.retain(|key, _| !["bridge", "isGateway"].contains(&key.as_str()));
+    config.insert("type".to_owned(), json!("ptp"));
+    Value::Object(config)
+}
