@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use volvox_testbed::lab::{self, ApiServer, Neighbour};
+use volvox_testbed::lab::{self, ApiServer, Metrics, Neighbour, Node};
 
 use crate::{Cluster, objects};
 
@@ -37,6 +37,14 @@ fn wait_until_it_reaches(cluster: &mut Cluster, it: &Neighbour, expected: bool) 
     .map(drop)
 }
 
+/// How the part of the start ended that takes the cluster in; none while it goes on.
+fn took_in_the_cluster(node: &Node) -> Result<Option<bool>> {
+    let metrics = Metrics::scrape(node.rest())?;
+    let mut spans = metrics.family("cilium_agent_bootstrap_seconds");
+    let span = spans.find(|(labels, _)| labels.contains("scope=\"k8sInit\""));
+    Ok(span.map(|(labels, _)| labels.contains("outcome=\"success\"")))
+}
+
 #[test]
 fn a_node_is_told_from_the_world_for_as_long_as_it_is_one() {
     lab::test("nodes::a_node_is_told_from_the_world_for_as_long_as_it_is_one", || {
@@ -63,6 +71,7 @@ fn a_node_is_told_from_the_world_for_as_long_as_it_is_one() {
         wait_until_it_reaches(&mut cluster, &neighbour, true)?;
         let nodes: Value = cluster.node.rest().get("/cluster/nodes")?;
         ensure!(nodes.to_string().contains("custom-resource"), "{nodes}");
+        ensure!(took_in_the_cluster(&cluster.node)? == Some(true), "k8sInit is no success");
 
         // A life without the server.
         cluster.node.kill_agent()?;
@@ -70,6 +79,7 @@ fn a_node_is_told_from_the_world_for_as_long_as_it_is_one() {
         cluster.node.start_agent()?;
         cluster.node.wait_for_ready(3)?;
         wait_until_it_reaches(&mut cluster, &neighbour, true)?;
+        ensure!(took_in_the_cluster(&cluster.node)? != Some(true), "k8sInit is a success");
 
         cluster.server.start_again()?;
         cluster.server.client().delete(&format!("{NODES}/there"))?;
