@@ -49,6 +49,12 @@ pub(crate) enum Place {
     Container(&'static str),
     /// Further items of a list of the agent's container.
     ContainerItems(&'static str),
+    /// Further items of a list of the agents' pods.
+    PodItems(&'static str),
+    /// Further items of a list of the operator's container.
+    OperatorContainerItems(&'static str),
+    /// Further items of a list of the operators' pods.
+    OperatorPodItems(&'static str),
     /// A variable of the agent's environment.
     Variable(&'static str),
     /// A member of the pod's specification.

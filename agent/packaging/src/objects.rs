@@ -126,6 +126,10 @@ pub(crate) fn initial(template: &[Value], setting: &Setting) -> Value {
         Place::EveryContainer(member)
         | Place::Container(member)
         | Place::ContainerItems(member) => container[member].clone(),
+        // They have nothing further.
+        Place::PodItems(_) | Place::OperatorPodItems(_) | Place::OperatorContainerItems(_) => {
+            Value::Null
+        }
         Place::Variable(_) | Place::PodMetadata(_) => Value::Null,
         Place::Pod(member) => pod[member].clone(),
         Place::Set(member) => set["spec"][member].clone(),
@@ -233,11 +237,14 @@ fn daemon_set(set: &mut Value, all: &Value, marks: &Marks) {
             | Place::Flags
             | Place::Namespace
             | Place::OperatorImage
+            | Place::OperatorPodItems(_)
+            | Place::OperatorContainerItems(_)
             | Place::Operators => {}
             Place::Image => every_container(template, "image", &image(all, "image")),
             Place::EveryContainer(member) => every_container(template, member, value),
             Place::Container(member) => put_in(agent(template), member, value),
             Place::ContainerItems(member) => append(&mut agent(template)[member], value),
+            Place::PodItems(member) => append(&mut template["spec"][member], value),
             Place::Variable(name) => variable(template, name, value),
             Place::Pod(member) => put_in(&mut template["spec"], member, value),
             Place::PodMetadata(member) => {
@@ -271,6 +278,8 @@ fn deployment(deployment: &mut Value, all: &Value, marks: &Marks) {
             }
             Place::EveryContainer(member) => every_container(template, member, value),
             Place::Variable(name) => variable(template, name, value),
+            Place::OperatorPodItems(member) => append(&mut template["spec"][member], value),
+            Place::OperatorContainerItems(member) => append(&mut agent(template)[member], value),
             Place::Pod("imagePullSecrets") => {
                 put_in(&mut template["spec"], "imagePullSecrets", value);
             }

@@ -326,6 +326,20 @@ pub const SETTINGS: &[Setting] = &[
         Template,
         "Tag of the operator's image",
     ),
+    setting(
+        "operator.extraVolumes",
+        List,
+        Place::OperatorPodItems("volumes"),
+        NO_ITEMS,
+        "Further volumes of the operators' pods",
+    ),
+    setting(
+        "operator.extraVolumeMounts",
+        List,
+        Place::OperatorContainerItems("volumeMounts"),
+        NO_ITEMS,
+        "Where the operator has further volumes",
+    ),
     setting("extraConfig", Texts, Place::Flags, Template, "Further flags of the agent, by name"),
     setting(
         "extraArgs",
@@ -340,6 +354,20 @@ pub const SETTINGS: &[Setting] = &[
         Place::ContainerItems("env"),
         NO_ITEMS,
         "Further variables of the agent's environment",
+    ),
+    setting(
+        "extraVolumes",
+        List,
+        Place::PodItems("volumes"),
+        NO_ITEMS,
+        "Further volumes of the agents' pods, as certificates of etcd",
+    ),
+    setting(
+        "extraVolumeMounts",
+        List,
+        Place::ContainerItems("volumeMounts"),
+        NO_ITEMS,
+        "Where the agent has further volumes",
     ),
     setting(
         "resources",

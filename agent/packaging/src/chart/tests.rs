@@ -134,10 +134,22 @@ fn the_chart_gives_what_is_installed() {
     }
     let file = "tolerations: []\nimagePullSecrets: [{name: pull}]\nextraArgs: [--debug, \"--mtu=1\"]\n\
                 extraEnv: [{name: A, value: \"1\"}]\nupdateStrategy: {type: OnDelete, rollingUpdate: null}\n\
-                affinity: {nodeAffinity: {a: [1, {b: c}]}}\nresources: {limits: null}\n";
+                affinity: {nodeAffinity: {a: [1, {b: c}]}}\nresources: {limits: null}\n\
+                extraVolumes: [{name: etcd, secret: {secretName: etcd}}]\n\
+                extraVolumeMounts: [{name: etcd, mountPath: /etcd, readOnly: true}]\n\
+                operator: {extraVolumes: [{name: etcd, secret: {secretName: etcd}}],\n\
+                extraVolumeMounts: [{name: etcd, mountPath: /etcd, readOnly: true}]}\n";
     values.merge(file).unwrap();
-    assert_eq!(charted(&values), installed(&values));
-    assert_ne!(installed(&values), installed(&Values::default()));
+    let objects = installed(&values);
+    assert_eq!(charted(&values), objects);
+    assert_ne!(objects, installed(&Values::default()));
+    for kind in ["DaemonSet", "Deployment"] {
+        let pod =
+            &objects.iter().find(|it| it["kind"] == kind).unwrap()["spec"]["template"]["spec"];
+        let last = |list: &Value| list.as_array().unwrap().last().unwrap()["name"].clone();
+        let (volume, mount) = (last(&pod["volumes"]), last(&pod["containers"][0]["volumeMounts"]));
+        assert_eq!((volume, mount), ("etcd".into(), "etcd".into()), "{kind}");
+    }
 }
 
 #[test]
