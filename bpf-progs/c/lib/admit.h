@@ -62,27 +62,41 @@ always_inline bool admit_may_answer(const struct packet *packet)
 	return (likely(!packet->rev_nat) || packet->answer) && packet_may_answer(packet);
 }
 
-/* The entry of the connection that a packet answers. */
-always_inline struct ct_row *find_answered(const struct packet *packet, const struct ct_ends *ends, int family,
-					   bool egress, bool tcp)
+/* The entry of the connection that a packet answers. The key becomes its. */
+always_inline struct ct_row *find_answered(const struct packet *packet, union ct_key *key,
+					   const struct ct_ends *ends, int family, bool egress, bool tcp)
 {
-	union ct_key key __attribute__((aligned(8)));
-
 	if (!admit_may_answer(packet))
 		return NULL;
-	ct_key_make(&key, ends, family, egress ? TUPLE_IN : TUPLE_OUT, true);
-	return ct_that_is_answered(ct_lookup(&key, family, tcp), packet, egress);
+	ct_key_make(key, ends, family, egress ? TUPLE_IN : TUPLE_OUT, true);
+	return ct_that_is_answered(ct_lookup(key, family, tcp), packet, egress);
 }
 
-always_inline struct ct_row *find_answered_old(const struct packet *packet, const struct ct_ends *ends,
-					       int family, bool egress, bool tcp)
+always_inline struct ct_row *find_answered_old_family(const struct packet *packet, int family, bool egress)
 {
 	union ct_key key __attribute__((aligned(8)));
+	struct ct_ends ends = ct_ends_of(packet);
 
 	if (!admit_may_answer(packet))
 		return NULL;
-	ct_key_make(&key, ends, family, egress ? TUPLE_IN : TUPLE_OUT, true);
-	return ct_that_is_answered(ct_lookup_old(&key, family, tcp), packet, egress);
+	ct_key_make(&key, &ends, family, egress ? TUPLE_IN : TUPLE_OUT, true);
+	return ct_that_is_answered(ct_lookup_old(&key, family, packet->protocol == IPPROTO_TCP), packet, egress);
+}
+
+/* By themselves: keys take much of the stack, and this is asked seldom. */
+path_subprogram struct ct_row *find_answered_old_ipv4(const struct packet *packet, bool egress)
+{
+	return find_answered_old_family(packet, FAMILY_IPV4, egress);
+}
+
+path_subprogram struct ct_row *find_answered_old_ipv6(const struct packet *packet, bool egress)
+{
+	return find_answered_old_family(packet, FAMILY_IPV6, egress);
+}
+
+always_inline struct ct_row *find_answered_old(const struct packet *packet, int family, bool egress)
+{
+	return family == FAMILY_IPV4 ? find_answered_old_ipv4(packet, egress) : find_answered_old_ipv6(packet, egress);
 }
 
 /* The same ends are connected by another service than before, or by none now. With backends that answer
@@ -141,19 +155,20 @@ always_inline int admit_family(struct __sk_buff *skb, const struct flow *flow, s
 	const struct ct_ends ends = ct_ends_of(packet);
 	struct ct_row *opened = NULL, *answered = NULL;
 	struct verdict verdict = {};
+	/* One for all, as keys take much of the stack. */
+	union ct_key key __attribute__((aligned(8)));
 	bool due;
 
 	if (likely(tracked && !packet->again)) {
-		union ct_key key __attribute__((aligned(8)));
-
 		ct_key_make(&key, &ends, family, egress ? TUPLE_OUT : TUPLE_IN, false);
 		opened = ct_find(&key, packet, family, tcp);
 		if (!opened)
-			answered = find_answered(packet, &ends, family, egress, tcp);
+			answered = find_answered(packet, &key, &ends, family, egress, tcp);
 		if (unlikely(!opened && !answered)) {
+			ct_key_make(&key, &ends, family, egress ? TUPLE_OUT : TUPLE_IN, false);
 			opened = ct_find_old(&key, packet, family, tcp);
 			if (!opened)
-				answered = find_answered_old(packet, &ends, family, egress, tcp);
+				answered = find_answered_old(packet, family, egress);
 			if (packet->unserved && !opened && !answered) {
 				int code = unserved(packet, family);
 
@@ -165,9 +180,9 @@ always_inline int admit_family(struct __sk_buff *skb, const struct flow *flow, s
 	if (!answered) {
 		policy_decide(flow, packet, policy_slot, &verdict);
 		if (unlikely(verdict.code < 0 && (opened || packet->again))) {
-			answered = find_answered(packet, &ends, family, egress, tcp);
+			answered = find_answered(packet, &key, &ends, family, egress, tcp);
 			if (!answered)
-				answered = find_answered_old(packet, &ends, family, egress, tcp);
+				answered = find_answered_old(packet, family, egress);
 		}
 	}
 	if (!answered) {

@@ -19,12 +19,19 @@ typedef __u8 bool;
 /* A function that the verifier checks once, by itself, instead of on every path that leads to it.
  * It then knows nothing of the arguments: pointers have to be checked for NULL. */
 #define subprogram __attribute__((noinline))
+
+/* One that it checks on every path, knowing the arguments: before Linux 6.2, a key of a map has to be seen to lie on
+ * somebody's stack. */
+#define path_subprogram static __attribute__((noinline))
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 /* Keeps clang from moving memory accesses across, and from merging two map lookups into one whose map
  * only the packet decides: the kernel calls a map that it knows directly, others through a pointer. */
 #define keep_apart() asm volatile("" ::: "memory")
+
+/* Has the verifier, and clang, forget what they know of a number: what it is used for has to be bounded anew. */
+#define opaque(number) asm volatile("" : "+r"(number))
 
 /* Looks up what should be there. The kernel replaces a row by one at the head of its bucket: who has passed
  * the head and not yet reached the row that goes sees neither. It is there when one looks again. */

@@ -135,7 +135,7 @@ always_inline bool ct_bring_family(const union ct_key *key, __u32 slot, int fami
 	void *old = ct_old(slot, family);
 	struct ct_row *row;
 
-	if (likely(!old) || !key)
+	if (likely(!old))
 		return false;
 	row = bpf_map_lookup_elem(old, key);
 	if (!row)
@@ -145,12 +145,12 @@ always_inline bool ct_bring_family(const union ct_key *key, __u32 slot, int fami
 	return true;
 }
 
-subprogram int ct_bring_ipv4(const struct ct4_key *key, __u32 slot)
+path_subprogram int ct_bring_ipv4(const struct ct4_key *key, __u32 slot)
 {
 	return ct_bring_family((const union ct_key *)key, slot, FAMILY_IPV4);
 }
 
-subprogram int ct_bring_ipv6(const struct ct6_key *key, __u32 slot)
+path_subprogram int ct_bring_ipv6(const struct ct6_key *key, __u32 slot)
 {
 	return ct_bring_family((const union ct_key *)key, slot, FAMILY_IPV6);
 }
@@ -265,14 +265,11 @@ always_inline bool ct_report(struct ct_row *row, bool egress, __u8 tcp_flags, __
 /* A packet that ends a connection, or one of a connection that ends. It is over when both sides have finished, or
  * one has reset it. Whoever resets says no more: of a side that speaks on it was not the reset, and the connection
  * lives as long as before. What the other side still has on its way proves nothing. */
-subprogram int ct_end(struct ct_row *row, bool egress, __u8 tcp_flags, __u32 lifetime, __u32 now)
+always_inline void ct_end_here(struct ct_row *row, bool egress, __u8 tcp_flags, __u32 lifetime, __u32 now)
 {
 	__u16 closing = egress ? CT_TX_CLOSING : CT_RX_CLOSING;
-	__u8 ends = tcp_flags & (TCP_FIN | TCP_RST), *seen;
+	__u8 ends = tcp_flags & (TCP_FIN | TCP_RST), *seen = egress ? &row->tx_flags_seen : &row->rx_flags_seen;
 
-	if (!row)
-		return 0;
-	seen = egress ? &row->tx_flags_seen : &row->rx_flags_seen;
 	if (ends) {
 		*seen |= ends;
 		ct_flags_set(row, closing);
@@ -285,6 +282,12 @@ subprogram int ct_end(struct ct_row *row, bool egress, __u8 tcp_flags, __u32 lif
 		row->lifetime = now + lifetime;
 	else if (ends)
 		row->lifetime = now + CT_LIFETIME_CLOSING;
+}
+
+subprogram int ct_end(struct ct_row *row, bool egress, __u8 tcp_flags, __u32 lifetime, __u32 now)
+{
+	if (row)
+		ct_end_here(row, egress, tcp_flags, lifetime, now);
 	return 0;
 }
 

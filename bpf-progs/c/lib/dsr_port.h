@@ -72,32 +72,51 @@ always_inline bool dsr_is_moved(const struct ct_row *row, const struct packet *p
 	       (row->rev_nat_index == packet->rev_nat || !dsr_is_served(row, family));
 }
 
+/* Whether the backend has not heard the client by a port, or heard it by this one instead of his own; `is_known`
+ * asks for nothing else. By itself it leaves nothing in the loop around it: before Linux 6.8, the verifier refuses
+ * loops that clang enters in the middle. */
+subprogram int dsr_port_serves(const struct packet *packet, __be16 port, bool is_known, int family)
+{
+	union ct_key key __attribute__((aligned(8)));
+	struct ct_ends ends;
+	struct ct_row *row;
+
+	if (!packet)
+		return false;
+	ends = ct_ends_of(packet);
+	ends.sport = port;
+	if (family == FAMILY_IPV4) {
+		ct_key_make(&key, &ends, FAMILY_IPV4, TUPLE_IN, false);
+		row = ct_lookup_both(&key, FAMILY_IPV4, packet->protocol == IPPROTO_TCP);
+	} else {
+		ct_key_make(&key, &ends, FAMILY_IPV6, TUPLE_IN, false);
+		row = ct_lookup_both(&key, FAMILY_IPV6, packet->protocol == IPPROTO_TCP);
+	}
+	if (row && (family == FAMILY_IPV4 ? dsr_is_moved(row, packet, FAMILY_IPV4)
+					  : dsr_is_moved(row, packet, FAMILY_IPV6)))
+		return true;
+	if (is_known)
+		return false;
+	if (!row)
+		return port != packet->sport;
+	if (!dsr_is_over(row))
+		return false;
+	dsr_forget(row);
+	return true;
+}
+
 /* A port that the backend has not heard the client by; 0 if none is found. It follows from the ends, so that a
  * connection whose service entry was evicted finds its own again; `is_known` asks for nothing else. */
 always_inline __be16 dsr_port_find(const struct packet *packet, bool is_known, int family)
 {
-	struct ct_ends ends = ct_ends_of(packet);
-	union ct_key key __attribute__((aligned(8)));
-	__u32 mixed = connection_hash(packet);
-	struct ct_row *row;
+	__u32 attempts = is_known ? 1 : DSR_PORT_ATTEMPTS, mixed = connection_hash(packet);
 
-	for (int attempt = 0; attempt < DSR_PORT_ATTEMPTS; attempt++) {
-		ends.sport = bpf_htons(DSR_PORT_MIN + mixed % DSR_PORTS);
+	for (__u32 attempt = 0; attempt < attempts; attempt++) {
+		__be16 port = bpf_htons(DSR_PORT_MIN + mixed % DSR_PORTS);
+
+		if (dsr_port_serves(packet, port, is_known, family))
+			return port;
 		mixed = mixed * 1664525 + 1013904223;
-		ct_key_make(&key, &ends, family, TUPLE_IN, false);
-		row = ct_lookup_both(&key, family, packet->protocol == IPPROTO_TCP);
-		if (row && dsr_is_moved(row, packet, family))
-			return ends.sport;
-		if (is_known)
-			return 0;
-		if (!row && ends.sport != packet->sport)
-			return ends.sport;
-		if (!row)
-			continue;
-		if (dsr_is_over(row)) {
-			dsr_forget(row);
-			return ends.sport;
-		}
 	}
 	return 0;
 }

@@ -59,24 +59,30 @@ subprogram int lb_record(const struct packet *packet, __u32 backend, int family)
 }
 
 /* Chooses a backend for a connection, its first or another one. */
-always_inline int lb_choose_family(const struct packet *packet, union lb_key *key, struct lb_row *service,
+always_inline int lb_choose_family(const struct packet *packet, const union lb_key *key, struct lb_row *service,
 				   struct backend *backend, int family)
 {
+	/* Before Linux 6.2, what an argument points to is no key of a map: only what is on the stack. */
+	union lb_key own __attribute__((aligned(8)));
 	struct client client = {};
 
 	if (!packet || !key || !service || !backend)
 		return LB_DROP(DROP_INVALID_PACKET);
+	if (family == FAMILY_IPV4)
+		own.v4 = key->v4;
+	else
+		own.v6 = key->v6;
 	client.id = packet->saddr;
-	return backend_choose(key, service, &client, connection_hash(packet), backend, family);
+	return backend_choose(&own, service, &client, connection_hash(packet), backend, family);
 }
 
-subprogram int lb_choose_ipv4(const struct packet *packet, union lb_key *key, struct lb_row *service,
+subprogram int lb_choose_ipv4(const struct packet *packet, const union lb_key *key, struct lb_row *service,
 			      struct backend *backend)
 {
 	return lb_choose_family(packet, key, service, backend, FAMILY_IPV4);
 }
 
-subprogram int lb_choose_ipv6(const struct packet *packet, union lb_key *key, struct lb_row *service,
+subprogram int lb_choose_ipv6(const struct packet *packet, const union lb_key *key, struct lb_row *service,
 			      struct backend *backend)
 {
 	return lb_choose_family(packet, key, service, backend, FAMILY_IPV6);
@@ -99,7 +105,7 @@ subprogram int lb_keep(const struct packet *packet, const struct lb_row *service
 
 /* Finds the backend of the packet's connection. One that the connection has, and that the service at this
  * address lists, serves it on, except that an attempt goes elsewhere if it takes no new ones. */
-always_inline int lb_backend(const struct packet *packet, union lb_key *key, struct lb_row *service,
+always_inline int lb_backend(const struct packet *packet, const union lb_key *key, struct lb_row *service,
 			     struct backend *backend, int family)
 {
 	bool tcp = packet->protocol == IPPROTO_TCP;
@@ -212,6 +218,9 @@ always_inline int lb_from_endpoint(struct __sk_buff *skb, struct packet *packet,
 
 	if (unlikely(address_is_loopback(&packet->daddr, family))) {
 		code = family == FAMILY_IPV4 ? lb_answer_ipv4(skb, packet) : lb_answer_ipv6(skb, packet);
+		/* Not there: on the way it would be more stack than kernels before 6.12 have. */
+		if (code == LB_LOOPBACK && !packet->icmp_error && packet->tcp_flags & (TCP_FIN | TCP_RST))
+			lb_end(packet, packet->dport, family);
 		/* Nobody else has that address, so nothing for it leaves. */
 		return code == LB_NONE && has_ports(packet->protocol) ? LB_DROP(DROP_CT_CANNOT_CREATE) : code;
 	}

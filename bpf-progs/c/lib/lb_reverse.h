@@ -71,7 +71,10 @@ always_inline int lb_end_family(const struct packet *answer, __be16 client_port,
 		.protocol = answer->protocol,
 	};
 	row = ct_between(&ends, family, TUPLE_SERVICE, false);
-	return row ? ct_end(row, false, answer->tcp_flags, CT_LIFETIME_TCP, clock_seconds()) : 0;
+	/* Not by the function: one more on the way is more stack than kernels before 6.12 have. */
+	if (row)
+		ct_end_here(row, false, answer->tcp_flags, CT_LIFETIME_TCP, clock_seconds());
+	return 0;
 }
 
 subprogram int lb_end(const struct packet *answer, __be16 client_port, int family)
@@ -258,8 +261,6 @@ always_inline int lb_answer_family(struct __sk_buff *skb, struct packet *packet,
 	if (code >= 0)
 		code = nat(skb, packet, &self, family);
 	packet->rev_nat = row->rev_nat_index;
-	if (!error && code >= 0 && packet->tcp_flags & (TCP_FIN | TCP_RST))
-		lb_end(packet, packet->dport, family);
 	return code < 0 ? code : LB_LOOPBACK;
 }
 

@@ -294,7 +294,12 @@ always_inline enum snat_age snat_find_family(const struct packet *packet, struct
 	return row->v4.checked == clock_seconds() ? SNAT_FRESH : SNAT_OLDER;
 }
 
-/* By itself, as its key is large: whoever asks for it goes on to claim a port, which takes half of the stack. */
+/* By themselves, as keys are large: whoever asks for it goes on to claim a port, which takes half of the stack. */
+subprogram int snat_find_ipv4(const struct packet *packet, struct nat *to)
+{
+	return packet && to ? snat_find_family(packet, to, FAMILY_IPV4) : SNAT_UNKNOWN;
+}
+
 subprogram int snat_find_ipv6(const struct packet *packet, struct nat *to)
 {
 	return packet && to ? snat_find_family(packet, to, FAMILY_IPV6) : SNAT_UNKNOWN;
@@ -302,7 +307,7 @@ subprogram int snat_find_ipv6(const struct packet *packet, struct nat *to)
 
 always_inline enum snat_age snat_find(const struct packet *packet, struct nat *to, int family)
 {
-	return family == FAMILY_IPV4 ? snat_find_family(packet, to, FAMILY_IPV4) : snat_find_ipv6(packet, to);
+	return family == FAMILY_IPV4 ? snat_find_ipv4(packet, to) : snat_find_ipv6(packet, to);
 }
 
 /* Gives a packet another source, or another destination. Returns 0, or a drop. */

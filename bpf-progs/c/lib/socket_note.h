@@ -64,8 +64,11 @@ always_inline void note_write(struct socket_set *set, int i, __u64 socket, const
 always_inline __u32 note_place(__u64 socket)
 {
 	__u32 turn = socket / (SOCKET_NEIGHBOURS * SOCKET_SETS);
+	__u32 place = turn * SOCKET_NEIGHBOURS + socket % SOCKET_NEIGHBOURS;
 
-	return (turn * SOCKET_NEIGHBOURS + socket % SOCKET_NEIGHBOURS) % SOCKET_NOTES;
+	/* Clang joins the two by OR, of which the verifier knows no bounds before Linux 6.10. */
+	opaque(place);
+	return place % SOCKET_NOTES;
 }
 
 /* Writes a note at a place that was free, if there was one. Returns whether it is still. */
@@ -100,9 +103,14 @@ always_inline enum noted note_says(struct socket_set *set, __u64 socket, const s
 				   const struct end *backend, __be16 rev_nat, int family, __u32 *free)
 {
 	*free = SOCKET_NOTES;
-	for (int i = SOCKET_NOTES - 1; i >= 0; i--) {
-		const struct socket_note *note = &set->notes[i];
+	for (int left = SOCKET_NOTES; left > 0; left--) {
+		const struct socket_note *note;
+		__u32 i = left - 1;
 
+		/* Else clang counts a pointer down that begins below the set, which Linux 7.3 refuses. */
+		opaque(i);
+		i %= SOCKET_NOTES;
+		note = &set->notes[i];
 		if (!note_socket(set, i))
 			*free = i;
 		if (!note_is_of(set, i, socket, backend, family))
