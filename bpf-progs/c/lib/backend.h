@@ -71,6 +71,8 @@ always_inline __u32 maglev_find(__be16 rev_nat, __u32 hash, int family)
 {
 	__u32 zero = 0, index = hash % MAGLEV, *backends;
 
+	/* Else clang 19 takes its upper half for zero, and verifiers before Linux 6.18 do not. */
+	opaque(index);
 	for (int look = 0; look < 2; look++) {
 		void *table = maglev_lookup(rev_nat, family);
 
