@@ -1,5 +1,6 @@
 //! The supervisor of all endpoints: it spawns them, numbers them, finds them.
 
+mod abandoned;
 mod actor;
 mod announcer;
 mod answers;
@@ -22,6 +23,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 
+pub use abandoned::Abandoned;
 pub use actor::EndpointsStatus;
 pub use announcer::{Announcer, EndpointAddresses, EndpointChange};
 pub use look::KernelLook;
