@@ -306,6 +306,13 @@ pub const SETTINGS: &[Setting] = &[
         "The runtime's directory of CNI plugins",
     ),
     setting(
+        "containerRuntime.path",
+        Text,
+        Place::Volume("containerd"),
+        Template,
+        "The directory of containerd's socket, containerd.sock",
+    ),
+    setting(
         "operator.replicas",
         Number(OPERATORS_MAX),
         Place::Operators,

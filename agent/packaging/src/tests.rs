@@ -101,7 +101,7 @@ fn values_go_where_they_belong() {
         "k8sServiceHost=api.example,k8sServicePort=6443",
         "k8s.apiServerURLs=https://10.0.0.1:6443 https://10.0.0.2:6443",
         "cluster.name=b,cluster.id=7,ipv6.enabled=true,routingMode=native",
-        "cni.confPath=/etc/k0s/cni,cni.binPath=/var/lib/cni/bin",
+        "cni.confPath=/etc/k0s/cni,cni.binPath=/var/lib/cni/bin,containerRuntime.path=/run/k3s/containerd",
         "nodeSelector.pool=a,nodeSelector.kubernetes\\.io/os=null",
         "resources.limits.memory=1Gi,resources.limits.cpu=2,updateStrategy.rollingUpdate.maxUnavailable=2",
         "podAnnotations.a=b,podLabels.team=net,extraConfig.log-format=text,extraConfig.mtu-x=1\\,2",
@@ -136,6 +136,7 @@ fn values_go_where_they_belong() {
         (path("cni-conf"), path("cni-bin")),
         (json!("/etc/k0s/cni"), json!("/var/lib/cni/bin"))
     );
+    assert_eq!(path("containerd"), "/run/k3s/containerd");
     let data = &made(&values, "ConfigMap")["data"];
     for (key, value) in [
         ("cluster-name", "b"),

@@ -182,7 +182,7 @@ impl Values {
             return told("k8sServicePort", "write a port, 1 to 65535");
         }
         check_servers(&text("k8s.apiServerURLs"))?;
-        for name in ["cni.confPath", "cni.binPath"] {
+        for name in ["cni.confPath", "cni.binPath", "containerRuntime.path"] {
             if !text(name).starts_with('/') {
                 return told(name, "write a path that begins with /");
             }
