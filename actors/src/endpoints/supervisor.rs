@@ -23,10 +23,9 @@ mod target;
 #[cfg(test)]
 mod tests;
 
-pub use abandoned::Abandoned;
 pub use actor::EndpointsStatus;
 pub use announcer::{Announcer, EndpointAddresses, EndpointChange};
-pub use look::KernelLook;
+pub use look::{Abandoned, KernelLook};
 pub use messages::{DeleteError, EndpointReference, EndpointsMsg, NotFound};
 pub use regenerations::{Lengths, Regenerations};
 pub use state::{Endpoints, Schedule};

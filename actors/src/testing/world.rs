@@ -189,12 +189,8 @@ impl World {
         if let Some(cluster) = &self.cluster {
             cluster.forget();
         }
-        if let Some(clusters) = &self.clusters {
-            clusters.forget();
-        }
-        if let Some(runtime) = &self.runtime {
-            runtime.forget();
-        }
+        self.clusters.iter().for_each(MemoryRemoteClusters::forget);
+        self.runtime.iter().for_each(MemoryRuntime::forget);
         self.fate.is_kind();
     }
 

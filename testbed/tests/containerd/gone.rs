@@ -53,7 +53,7 @@ fn until_left(node: &Node, count: usize) -> Result<()> {
 #[test]
 fn a_pod_whose_del_never_comes_goes_when_its_container_and_its_interface_are_gone() {
     lab::test(
-        "a_pod_whose_del_never_comes_goes_when_its_container_and_its_interface_are_gone",
+        "gone::a_pod_whose_del_never_comes_goes_when_its_container_and_its_interface_are_gone",
         || {
             let mut node = node()?;
             let runtime = Containerd::start(&node)?;
@@ -78,7 +78,7 @@ fn a_pod_whose_del_never_comes_goes_when_its_container_and_its_interface_are_gon
 #[test]
 fn a_pod_that_goes_while_the_agent_is_dead_and_cannot_be_told_of_is_gone_afterwards() {
     lab::test(
-        "a_pod_that_goes_while_the_agent_is_dead_and_cannot_be_told_of_is_gone_afterwards",
+        "gone::a_pod_that_goes_while_the_agent_is_dead_and_cannot_be_told_of_is_gone_afterwards",
         || {
             let mut node = node()?;
             let runtime = Containerd::start(&node)?;
@@ -97,7 +97,7 @@ fn a_pod_that_goes_while_the_agent_is_dead_and_cannot_be_told_of_is_gone_afterwa
 
 #[test]
 fn a_containerd_that_ends_and_starts_again_costs_no_pod() {
-    lab::test("a_containerd_that_ends_and_starts_again_costs_no_pod", || {
+    lab::test("gone::a_containerd_that_ends_and_starts_again_costs_no_pod", || {
         let mut node = node()?;
         let mut runtime = Containerd::start(&node)?;
         until_followed(&mut node)?;

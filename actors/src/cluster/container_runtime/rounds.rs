@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use super::{
     answers::{LookUp, RuntimeFollowerAnswer},
-    state::{RoundState, RuntimeFollower, Verdict},
+    state::{ContainerVerdict, RoundState, RuntimeFollower},
 };
 use crate::{
     endpoints::{
@@ -121,8 +121,8 @@ impl RuntimeFollower {
         let doubted = std::mem::take(&mut self.round.doubted);
         let verdicts = &self.verdicts;
         let is_asked = |it: &&String| match verdicts.get(*it) {
-            None | Some(Verdict::Gone(_)) => true,
-            Some(Verdict::Runs | Verdict::Stranger) => doubted.contains(*it),
+            None | Some(ContainerVerdict::Gone(_)) => true,
+            Some(ContainerVerdict::Runs | ContainerVerdict::Stranger) => doubted.contains(*it),
         };
         let asked: BTreeSet<_> = self.round.homes.keys().filter(is_asked).cloned().collect();
         match asked.len() > LOOKED_UP_MAX {
@@ -167,7 +167,7 @@ impl RuntimeFollower {
             match listed.get(&container) {
                 Some(found) => self.note(cx, &container, found),
                 None if self.had(&container) => drop(missing.insert(container)),
-                None => drop(self.verdicts.insert(container, Verdict::Stranger)),
+                None => drop(self.verdicts.insert(container, ContainerVerdict::Stranger)),
             }
         }
         self.look_up(cx, missing);
@@ -185,7 +185,7 @@ impl RuntimeFollower {
             match found.get(container) {
                 Some(found) => self.note(cx, container, found),
                 None if self.had(container) => self.is_gone(cx.now(), container),
-                None => drop(self.verdicts.insert(container.clone(), Verdict::Stranger)),
+                None => drop(self.verdicts.insert(container.clone(), ContainerVerdict::Stranger)),
             }
         }
         self.judge(cx);
@@ -228,13 +228,14 @@ impl RuntimeFollower {
             }
             return;
         }
-        self.verdicts.insert(container.to_owned(), Verdict::Runs);
+        self.verdicts.insert(container.to_owned(), ContainerVerdict::Runs);
     }
 
     fn is_gone(&mut self, now: Time, container: &str) {
-        let verdict = self.verdicts.entry(container.to_owned()).or_insert(Verdict::Gone(now));
-        if !matches!(verdict, Verdict::Gone(_)) {
-            *verdict = Verdict::Gone(now);
+        let verdict =
+            self.verdicts.entry(container.to_owned()).or_insert(ContainerVerdict::Gone(now));
+        if !matches!(verdict, ContainerVerdict::Gone(_)) {
+            *verdict = ContainerVerdict::Gone(now);
         }
     }
 
@@ -245,7 +246,7 @@ impl RuntimeFollower {
 
     /// Has the interfaces of those looked at that are gone.
     fn judge(&mut self, cx: &mut Cx<'_, Self>) {
-        let gone = self.verdicts.iter().filter(|(_, it)| matches!(it, Verdict::Gone(_)));
+        let gone = self.verdicts.iter().filter(|(_, it)| matches!(it, ContainerVerdict::Gone(_)));
         let containers: BTreeSet<_> = gone.map(|(container, _)| container.clone()).collect();
         if containers.is_empty() {
             self.found = Abandoned::default();
@@ -271,9 +272,9 @@ impl RuntimeFollower {
     fn end_round(&mut self, cx: &mut Cx<'_, Self>) {
         self.round.under_way = false;
         let now = cx.now();
-        let is_young = |verdict: &Verdict| match verdict {
-            Verdict::Gone(since) => now.since(*since) < GONE_MAX,
-            Verdict::Runs | Verdict::Stranger => false,
+        let is_young = |verdict: &ContainerVerdict| match verdict {
+            ContainerVerdict::Gone(since) => now.since(*since) < GONE_MAX,
+            ContainerVerdict::Runs | ContainerVerdict::Stranger => false,
         };
         let pause = if self.verdicts.values().any(is_young) { WHILE_GONE } else { EVERY };
         self.round_at(cx, (now + pause).min(self.round.list_at.max(now + SOON)));

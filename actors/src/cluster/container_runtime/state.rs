@@ -40,7 +40,7 @@ pub struct RuntimeFollower {
     pub(super) silence: Option<TimerId>,
     pub(super) round: RoundState,
     /// What this connection said of endpoints' containers.
-    pub(super) verdicts: BTreeMap<String, Verdict>,
+    pub(super) verdicts: BTreeMap<String, ContainerVerdict>,
     /// What the last look at interfaces found.
     pub(super) found: Abandoned,
 }
@@ -59,7 +59,7 @@ pub(super) struct RuntimeKnowledge {
 
 /// What the runtime said of an endpoint's container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ContainerVerdict {
     Runs,
     /// It had it, and it runs no more since then.
     Gone(Time),
@@ -104,12 +104,13 @@ impl RuntimeFollower {
 
     /// How it goes.
     pub(super) fn view(&self) -> RuntimeFollowerView {
-        let count =
-            |meant: fn(&Verdict) -> bool| self.verdicts.values().filter(|it| meant(it)).count();
+        let count = |meant: fn(&ContainerVerdict) -> bool| {
+            self.verdicts.values().filter(|it| meant(it)).count()
+        };
         RuntimeFollowerView {
-            containers: count(|it| *it == Verdict::Runs),
-            strangers: count(|it| *it == Verdict::Stranger),
-            gone: count(|it| matches!(it, Verdict::Gone(_))),
+            containers: count(|it| *it == ContainerVerdict::Runs),
+            strangers: count(|it| *it == ContainerVerdict::Stranger),
+            gone: count(|it| matches!(it, ContainerVerdict::Gone(_))),
             living: self.found.living,
             ..self.known.view.clone()
         }

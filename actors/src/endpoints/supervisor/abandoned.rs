@@ -3,9 +3,9 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use serde::Serialize;
-
-use super::{Endpoints, answers::EndpointsAnswer, child::SupervisedEndpoint, probe::seen};
+use super::{
+    Abandoned, Endpoints, answers::EndpointsAnswer, child::SupervisedEndpoint, probe::seen,
+};
 use crate::{
     endpoints::{
         endpoint::{EndpointMsg, EndpointSpec, EndpointState, Patch},
@@ -22,17 +22,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) const DEL_PATIENCE: Duration = Duration::from_secs(30);
 /// How long what the cluster says of a pod may take: it may not have told of it yet.
 const DESCRIBE_PATIENCE: Duration = Duration::from_secs(600);
-
-/// What was found of endpoints whose containers are gone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Abandoned {
-    /// Their interfaces live, so they stay.
-    pub living: usize,
-    /// Their interfaces are gone; a DEL is waited for.
-    pub waiting: usize,
-    /// They were removed just now.
-    pub removed: usize,
-}
 
 impl Endpoints {
     /// These containers are gone, as their runtime says. The kernel is asked for the interfaces of their

@@ -1,6 +1,8 @@
-//! What the supervisor of endpoints saw of the kernel, for who audits it.
+//! What the supervisor of endpoints saw of the kernel, for who audits it and for who follows the container runtime.
 
 use std::sync::Arc;
+
+use serde::Serialize;
 
 use crate::{endpoints::endpoint::EndpointView, ports::KernelSnapshot};
 
@@ -10,4 +12,15 @@ pub struct KernelLook {
     pub before: Vec<Arc<EndpointView>>,
     /// What the kernel showed.
     pub kernel: Arc<KernelSnapshot>,
+}
+
+/// What was found of endpoints whose containers are gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Abandoned {
+    /// Their interfaces live, so they stay.
+    pub living: usize,
+    /// Their interfaces are gone; a DEL is waited for.
+    pub waiting: usize,
+    /// They were removed just now.
+    pub removed: usize,
 }
