@@ -156,6 +156,7 @@ impl Mutant {
             Self::ServicesNotSwept => "services-not-swept",
             Self::StrangersNotSwept => "strangers-not-swept",
             Self::NodeNotSwept => "node-not-swept",
+            Self::RuntimeTrusted => "runtime-trusted",
             Self::PrefixesUnrecorded => "prefixes-unrecorded",
             Self::PrefixesForgotten => "prefixes-forgotten",
             Self::PodPoolsApart => "pod-pools-apart",

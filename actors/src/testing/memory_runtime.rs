@@ -3,7 +3,7 @@
 
 use std::{
     cell::RefCell,
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeSet, VecDeque},
     rc::Rc,
 };
 
@@ -24,6 +24,8 @@ type RuntimeReply = Reply<Result<RuntimeContainers, RuntimeError>>;
 #[derive(Default)]
 struct MemoryRuntimeState {
     containers: RuntimeContainers,
+    /// Containers of whose tasks its lists say nothing.
+    unlisted: BTreeSet<String>,
     /// Nobody listens at its socket.
     away: bool,
     /// It takes questions and answers none.
@@ -80,6 +82,11 @@ impl MemoryRuntime {
         self.0.borrow_mut().containers = containers;
     }
 
+    /// Lists say from now on that nothing runs in it, whatever does.
+    pub fn lists_no_task_of(&self, container: &str) {
+        self.0.borrow_mut().unlisted.insert(container.to_owned());
+    }
+
     /// The runtime says that something became of a container.
     pub fn speak_of(&self, container: &str) {
         let inner = &mut *self.0.borrow_mut();
@@ -118,6 +125,15 @@ impl MemoryRuntime {
         (inner.follower, inner.asked) = (None, VecDeque::new());
     }
 
+    /// Whether it has something to say or to answer.
+    pub fn has_something(&self, now: Time) -> bool {
+        let inner = self.0.borrow();
+        let speaks = |it: &RuntimeFollowing| {
+            !it.events.is_empty() || now.since(it.said) >= WATCH_ALIVE_EVERY
+        };
+        !inner.hangs && (!inner.asked.is_empty() || inner.follower.as_ref().is_some_and(speaks))
+    }
+
     /// Says or answers the next thing; whether there was one.
     pub fn step(&self, now: Time) -> bool {
         let inner = &mut *self.0.borrow_mut();
@@ -144,13 +160,18 @@ impl MemoryRuntime {
             reply.send(Err(gone()));
             return true;
         }
-        let all = inner.containers.iter();
-        let found: BTreeMap<_, _> = match which {
-            WhichContainers::Sandboxes => all.filter(|(_, it)| it.pod.is_some()).collect(),
-            WhichContainers::These(these) => all.filter(|(id, _)| these.contains(*id)).collect(),
+        let all = inner.containers.iter().map(|(id, it)| (id.clone(), it.clone()));
+        let found: RuntimeContainers = match which {
+            WhichContainers::These(these) => all.filter(|(id, _)| these.contains(id)).collect(),
+            WhichContainers::Sandboxes => all
+                .filter(|(_, it)| it.pod.is_some())
+                .map(|(id, it)| {
+                    let runs = it.runs && !inner.unlisted.contains(&id);
+                    (id, RuntimeContainer { runs, ..it })
+                })
+                .collect(),
         };
-        let found = found.into_iter().map(|(id, it)| (id.clone(), it.clone()));
-        reply.send(Ok(found.collect()));
+        reply.send(Ok(found));
         true
     }
 }

@@ -6,6 +6,8 @@
 mod client;
 mod error;
 mod follow;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod messages;
 
 use std::path::Path;

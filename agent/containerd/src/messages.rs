@@ -15,7 +15,7 @@ const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
 const POD_NAME: &str = "io.kubernetes.pod.name";
 const POD_UID: &str = "io.kubernetes.pod.uid";
 /// Longest name that Kubernetes gives, bytes.
-const NAME_BYTES_MAX: usize = 253;
+pub(crate) const NAME_BYTES_MAX: usize = 253;
 
 /// Selects sandboxes in a list of containers.
 pub(crate) const SANDBOXES: &str = "labels.\"io.cri-containerd.kind\"==\"sandbox\"";

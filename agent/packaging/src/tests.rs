@@ -101,7 +101,7 @@ fn values_go_where_they_belong() {
         "k8sServiceHost=api.example,k8sServicePort=6443",
         "k8s.apiServerURLs=https://10.0.0.1:6443 https://10.0.0.2:6443",
         "cluster.name=b,cluster.id=7,ipv6.enabled=true,routingMode=native",
-        "cni.confPath=/etc/k0s/cni,cni.binPath=/var/lib/cni/bin,containerRuntime.path=/run/k3s/containerd",
+        "cni.confPath=/etc/k0s/cni,cni.binPath=/var/lib/cni/bin",
         "nodeSelector.pool=a,nodeSelector.kubernetes\\.io/os=null",
         "resources.limits.memory=1Gi,resources.limits.cpu=2,updateStrategy.rollingUpdate.maxUnavailable=2",
         "podAnnotations.a=b,podLabels.team=net,extraConfig.log-format=text,extraConfig.mtu-x=1\\,2",
@@ -136,7 +136,6 @@ fn values_go_where_they_belong() {
         (path("cni-conf"), path("cni-bin")),
         (json!("/etc/k0s/cni"), json!("/var/lib/cni/bin"))
     );
-    assert_eq!(path("containerd"), "/run/k3s/containerd");
     let data = &made(&values, "ConfigMap")["data"];
     for (key, value) in [
         ("cluster-name", "b"),
@@ -151,6 +150,35 @@ fn values_go_where_they_belong() {
         assert_eq!(data[key], value, "{key}");
     }
     assert!(data["devices"].is_null(), "what is empty is the agent's default");
+}
+
+#[test]
+fn the_runtimes_socket_is_mounted_only_where_it_is_followed() {
+    let of = |set: &[&str]| {
+        let values = values(set);
+        let pod = template_of(&values)["spec"].clone();
+        let named = |list: &Value| {
+            let list = list.as_array().unwrap().iter();
+            list.filter(|it| it["name"] == "container-runtime").cloned().collect::<Vec<_>>()
+        };
+        let data = made(&values, "ConfigMap")["data"].clone();
+        let mounts = named(&pod["containers"][0]["volumeMounts"]);
+        (named(&pod["volumes"]), mounts, data["container-runtime-endpoint"].clone())
+    };
+    for set in ["debug.enabled=true", "containerRuntime.socketPath=/run/k3s/containerd/c.sock"] {
+        assert_eq!(of(&[set]), (vec![], vec![], Value::Null), "{set}");
+    }
+    let (volumes, mounts, flag) = of(&[
+        "containerRuntime.integration=containerd",
+        "containerRuntime.socketPath=/run/k3s/containerd/containerd.sock",
+    ]);
+    assert_eq!(volumes[0]["hostPath"]["path"], "/run/k3s/containerd");
+    assert_eq!((&mounts[0]["mountPath"], volumes.len()), (&json!("/run/k3s/containerd"), 1));
+    assert_eq!((&mounts[0]["readOnly"], mounts.len()), (&json!(true), 1));
+    assert_eq!(flag, "/run/k3s/containerd/containerd.sock");
+    let (_, mounts, flag) = of(&["containerRuntime.integration=containerd"]);
+    assert_eq!(mounts[0]["mountPath"], "/run/containerd");
+    assert_eq!(flag, "/run/containerd/containerd.sock");
 }
 
 #[test]
@@ -220,6 +248,12 @@ fn what_is_wrong_is_named_with_what_to_write() {
         (&["podLabels.k8s-app=x"], "by which the pods are found"),
         (&["image.tag="], "image.tag is empty: it may not be empty"),
         (&["cni.confPath=etc"], "write a path that begins with /"),
+        (&["containerRuntime.integration=crio"], "write none or containerd"),
+        (&["containerRuntime.socketPath=containerd.sock"], "write a path as /run/containerd/"),
+        (&["containerRuntime.socketPath=/run/../etc/c.sock"], "write a path as /run/containerd/"),
+        (&["containerRuntime.socketPath=/c.sock"], "in a directory of its own"),
+        (&["containerRuntime.socketPath=/run/c.sock"], "in a directory of its own"),
+        (&["extraConfig.container-runtime-endpoint=/c"], "set containerRuntime.socketPath instead"),
         (&["debug"], "write NAME=VALUE"),
     ] {
         let refused = refused(set);

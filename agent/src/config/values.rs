@@ -253,9 +253,6 @@ pub(super) fn parse_listen_address(text: &str) -> Result<SocketAddr, String> {
     Ok(address)
 }
 
-/// Where containerd listens by default.
-pub(super) const RUNTIME_SOCKET: &str = "/run/containerd/containerd.sock";
-
 /// The socket of the container runtime, if one is followed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]

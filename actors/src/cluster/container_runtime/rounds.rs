@@ -63,9 +63,9 @@ impl RuntimeFollower {
         if known.spoken_of.len() < SPOKEN_OF_MAX {
             known.spoken_of.insert(container.clone(), cx.now());
         }
-        match self.round.doubted.len() < LOOKED_UP_MAX {
-            true => drop(self.round.doubted.insert(container)),
-            false => self.round.list_at = cx.now(),
+        // Of what is no endpoint's nothing is asked: an endpoint that comes later is looked up anyway.
+        if self.round.homes.contains_key(&container) {
+            self.round.doubted.insert(container);
         }
         self.round_at(cx, cx.now() + SOON);
     }
@@ -158,14 +158,19 @@ impl RuntimeFollower {
         self.peers.runtime.look_up(WhichContainers::These(these), reply);
     }
 
-    /// A list says who is there. Who is not in it is looked up: it may be no sandbox, or have come since.
+    /// A list says who runs. Who does not, as far as it says, is looked up: it may be no sandbox, have come since,
+    /// or be one of whose task a list says nothing.
     pub(super) fn listed(&mut self, cx: &mut Cx<'_, Self>, number: u64, answer: LookUp) {
         let Some(listed) = self.said(cx, number, answer) else { return };
         let mut missing = BTreeSet::new();
         let homes: Vec<_> = self.round.homes.keys().cloned().collect();
         for container in homes {
             match listed.get(&container) {
-                Some(found) => self.note(cx, &container, found),
+                Some(found) if found.runs => self.note(cx, &container, found),
+                Some(_) => {
+                    self.known.own.insert(container.clone());
+                    missing.insert(container);
+                }
                 None if self.had(&container) => drop(missing.insert(container)),
                 None => drop(self.verdicts.insert(container, ContainerVerdict::Stranger)),
             }

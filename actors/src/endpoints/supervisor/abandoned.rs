@@ -11,17 +11,30 @@ use crate::{
         endpoint::{EndpointMsg, EndpointSpec, EndpointState, Patch},
         workloads::{PodFacts, WorkloadsMsg},
     },
-    host::{AskError, Cx, Reply},
+    host::{AskError, Cx, Reply, Time},
     model::EndpointId,
+    mutants::{Mutant, mutated},
     ports::{KernelDone, KernelJob, KernelOp, RuntimePod},
 };
 
 /// How long the kernel may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a DEL is waited for once the interface is gone.
-pub(super) const DEL_PATIENCE: Duration = Duration::from_secs(30);
+const DEL_PATIENCE: Duration = Duration::from_secs(30);
+/// Between two looks that are further apart an interface may have been back. More than the longest pause of
+/// who follows the runtime.
+const LOOKS_APART: Duration = Duration::from_secs(120);
 /// How long what the cluster says of a pod may take: it may not have told of it yet.
 const DESCRIBE_PATIENCE: Duration = Duration::from_secs(600);
+
+/// An endpoint whose container and interface are gone.
+#[derive(Clone, Copy)]
+pub(super) struct Unclaimed {
+    /// First seen then.
+    since: Time,
+    /// Last seen then.
+    seen: Time,
+}
 
 impl Endpoints {
     /// These containers are gone, as their runtime says. The kernel is asked for the interfaces of their
@@ -35,7 +48,8 @@ impl Endpoints {
         let children = self.family.children.values();
         let concerned = children.filter(|child| is_abandoned(child, &containers));
         let places: Vec<_> = concerned.map(|it| (it.view.id, it.view.spec.ifindex)).collect();
-        self.unclaimed.retain(|id, _| places.iter().any(|(concerned, _)| concerned == id));
+        let ids: BTreeSet<_> = places.iter().map(|(id, _)| *id).collect();
+        self.unclaimed.retain(|id, _| ids.contains(id));
         if places.is_empty() {
             return reply.send(Abandoned::default());
         }
@@ -59,13 +73,18 @@ impl Endpoints {
             let Some(child) = child.filter(|child| is_abandoned(child, containers)) else {
                 continue;
             };
-            if child.view.spec.is_at(probe.link.as_ref()) {
+            let lives = child.view.spec.is_at(probe.link.as_ref());
+            if lives && !mutated(Mutant::RuntimeTrusted) {
                 self.unclaimed.remove(&id);
                 found.living += 1;
                 continue;
             }
-            let since = *self.unclaimed.entry(id).or_insert(now);
-            if now.since(since) < DEL_PATIENCE {
+            let unclaimed = self.unclaimed.entry(id).or_insert(Unclaimed { since: now, seen: now });
+            if now.since(unclaimed.seen) >= LOOKS_APART {
+                unclaimed.since = now;
+            }
+            unclaimed.seen = now;
+            if now.since(unclaimed.since) < DEL_PATIENCE {
                 found.waiting += 1;
                 continue;
             }

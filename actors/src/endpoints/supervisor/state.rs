@@ -9,8 +9,8 @@ use std::{
 };
 
 use super::{
-    Announcer, EndpointsMsg, KernelLook, barrier::Barriers, child::SupervisedEndpoint,
-    numbers::EndpointNumbers, regenerations::Regenerations,
+    Announcer, EndpointsMsg, KernelLook, abandoned::Unclaimed, barrier::Barriers,
+    child::SupervisedEndpoint, numbers::EndpointNumbers, regenerations::Regenerations,
 };
 use crate::{
     endpoints::{
@@ -46,8 +46,8 @@ pub struct Endpoints {
     pub(super) inheriting: Option<Inheriting>,
     /// Endpoints whose interface was not there at the last look.
     pub(super) vanished: BTreeSet<EndpointId>,
-    /// Those whose container and interface are gone, and since when that is seen.
-    pub(super) unclaimed: BTreeMap<EndpointId, Time>,
+    /// Those whose container and interface are gone, and how long that is seen.
+    pub(super) unclaimed: BTreeMap<EndpointId, Unclaimed>,
     pub(super) collected: Time,
     /// When it is looked next for those who do not answer.
     pub(super) overdue: Option<TimerId>,
