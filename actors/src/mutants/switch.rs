@@ -77,6 +77,7 @@ impl Mutant {
         Self::ServicesNotSwept,
         Self::StrangersNotSwept,
         Self::NodeNotSwept,
+        Self::RuntimeTrusted,
         Self::PrefixesUnrecorded,
         Self::PrefixesForgotten,
         Self::PodPoolsApart,

@@ -26,7 +26,8 @@ use volvox_actors::ports::{RuntimeContainer, RuntimeContainers, WhichContainers}
 use super::{
     ContainerdError,
     messages::{
-        ById, Container, Empty, Filters, OneContainer, OneTask, SANDBOXES, Tasks, VersionResponse,
+        ById, Empty, Filters, NAME_BYTES_MAX, OneContainer, OneTask, SANDBOXES, Tasks,
+        VersionResponse,
     },
 };
 
@@ -133,26 +134,27 @@ impl Connection {
         streaming.await.map_err(refused("subscribe"))
     }
 
-    /// All sandboxes. Of one whose task nobody tells of nothing is concluded.
+    /// All sandboxes. Where no tasks are listed, nothing is concluded from that.
     async fn sandboxes(&self) -> Result<RuntimeContainers, ContainerdError> {
         let filters = vec![SANDBOXES.to_owned()];
         let listing = self.streaming("containers.v1.Containers/ListStream", Filters { filters });
         let mut listed: Streaming<OneContainer> = listing.await.map_err(refused("list"))?;
-        let mut containers = Vec::new();
+        let mut sandboxes = Vec::new();
         while let Some(OneContainer { container }) =
             listed.message().await.map_err(refused("list"))?
         {
-            containers.extend(container.filter(|_| containers.len() < SANDBOXES_MAX));
+            let is_kept = sandboxes.len() < SANDBOXES_MAX;
+            let container = container.filter(|it| is_kept && it.id.len() <= NAME_BYTES_MAX);
+            sandboxes.extend(container.map(|it| (it.pod(), it.id)));
         }
         let tasks: Result<Tasks, Status> =
             self.unary("tasks.v1.Tasks/List", Filters::default()).await;
         let runs: Option<BTreeMap<String, bool>> = tasks.ok().map(|tasks| {
             tasks.tasks.into_iter().map(|task| (task.id.clone(), task.runs())).collect()
         });
-        let described = containers.into_iter().map(|container| {
-            let runs =
-                runs.as_ref().is_none_or(|all| all.get(&container.id).copied() == Some(true));
-            (container.id.clone(), described(&container, runs))
+        let described = sandboxes.into_iter().map(|(pod, id)| {
+            let runs = runs.as_ref().is_none_or(|all| all.get(&id).copied() == Some(true));
+            (id, RuntimeContainer { runs, pod })
         });
         Ok(described.collect())
     }
@@ -176,7 +178,7 @@ impl Connection {
             // Nobody can say it of one whose helper does not answer.
             Err(status) => status.code() != Code::NotFound,
         };
-        Ok(Some(described(&container, runs)))
+        Ok(Some(RuntimeContainer { runs, pod: container.pod() }))
     }
 
     async fn unary<I, O>(&self, method: &str, request: I) -> Result<O, Status>
@@ -205,10 +207,6 @@ impl Connection {
         grpc.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
         Ok(grpc)
     }
-}
-
-fn described(container: &Container, runs: bool) -> RuntimeContainer {
-    RuntimeContainer { runs, pod: container.pod() }
 }
 
 /// Where a method is called. It is one that stands in this file.

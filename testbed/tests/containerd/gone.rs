@@ -34,10 +34,14 @@ fn until_followed(node: &mut Node) -> Result<()> {
     Ok(())
 }
 
-fn state(node: &Node) -> Result<String> {
+fn runtime_health(node: &Node) -> Result<Value> {
     let health: Value = node.rest().get("/healthz")?;
-    let state = health["container-runtime"]["state"].as_str();
-    state.map(str::to_owned).with_context(|| format!("no container-runtime in {health}"))
+    Ok(health["container-runtime"].clone())
+}
+
+fn state(node: &Node) -> Result<String> {
+    let health = runtime_health(node)?;
+    health["state"].as_str().map(str::to_owned).with_context(|| format!("it is {health}"))
 }
 
 /// Waits until there are so many endpoints.
@@ -93,6 +97,26 @@ fn a_pod_that_goes_while_the_agent_is_dead_and_cannot_be_told_of_is_gone_afterwa
             until_left(&node, 1)
         },
     );
+}
+
+#[test]
+fn a_pod_whose_sandbox_ended_stays_while_its_interface_lives() {
+    lab::test("gone::a_pod_whose_sandbox_ended_stays_while_its_interface_lives", || {
+        let mut node = node()?;
+        let runtime = Containerd::start(&node)?;
+        until_followed(&mut node)?;
+        let web = Pod::run(&runtime, "shop", "web")?;
+        let friend = Pod::run(&runtime, "shop", "friend")?;
+        wait_until(true, &friend, &web)?;
+        web.end_sandbox()?;
+        node.wait("it does not hear that the sandbox ended", |node| {
+            let line = runtime_health(node)?["msg"].to_string();
+            Ok(line.contains("1 are gone, 1 of these have an interface"))
+        })?;
+        std::thread::sleep(STAYS_FOR);
+        node.wait_for_ready(2)?;
+        wait_until(true, &friend, &web)
+    });
 }
 
 #[test]

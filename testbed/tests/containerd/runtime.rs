@@ -86,14 +86,18 @@ impl Containerd {
 
     /// Takes in an archive that has the image of that name.
     pub(crate) fn import(&self, archive: &Path, image: &str) -> Result<()> {
-        let import = Command::new("ctr")
-            .arg("-a")
-            .arg(&self.socket)
-            .args(["-n", "k8s.io", "images", "import"])
-            .arg(archive)
-            .output()?;
-        ensure!(import.status.success(), "{}", String::from_utf8_lossy(&import.stderr));
+        self.ctr(&["images", "import", &archive.display().to_string()])?;
         wait_for("the image is known", || self.has_image(image))
+    }
+
+    /// Has containerd's client do something in the namespace of Kubernetes.
+    pub(crate) fn ctr(&self, words: &[&str]) -> Result<()> {
+        let mut ctr = Command::new("ctr");
+        ctr.arg("-a").arg(&self.socket).args(["-n", "k8s.io"]).args(words);
+        let done = ctr.output()?;
+        let stderr = String::from_utf8_lossy(&done.stderr);
+        ensure!(done.status.success(), "ctr {words:?}: {stderr}");
+        Ok(())
     }
 
     fn has_image(&self, image: &str) -> Result<bool> {

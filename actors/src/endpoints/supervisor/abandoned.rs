@@ -4,14 +4,15 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use super::{
-    Abandoned, Endpoints, answers::EndpointsAnswer, child::SupervisedEndpoint, probe::seen,
+    Abandoned, Endpoints, answers::EndpointsAnswer, child::SupervisedEndpoint, look::Unclaimed,
+    probe::seen,
 };
 use crate::{
     endpoints::{
         endpoint::{EndpointMsg, EndpointSpec, EndpointState, Patch},
         workloads::{PodFacts, WorkloadsMsg},
     },
-    host::{AskError, Cx, Reply, Time},
+    host::{AskError, Cx, Reply},
     model::EndpointId,
     mutants::{Mutant, mutated},
     ports::{KernelDone, KernelJob, KernelOp, RuntimePod},
@@ -26,15 +27,6 @@ const DEL_PATIENCE: Duration = Duration::from_secs(30);
 const LOOKS_APART: Duration = Duration::from_secs(120);
 /// How long what the cluster says of a pod may take: it may not have told of it yet.
 const DESCRIBE_PATIENCE: Duration = Duration::from_secs(600);
-
-/// An endpoint whose container and interface are gone.
-#[derive(Clone, Copy)]
-pub(super) struct Unclaimed {
-    /// First seen then.
-    since: Time,
-    /// Last seen then.
-    seen: Time,
-}
 
 impl Endpoints {
     /// These containers are gone, as their runtime says. The kernel is asked for the interfaces of their

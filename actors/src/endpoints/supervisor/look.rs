@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::{endpoints::endpoint::EndpointView, ports::KernelSnapshot};
+use crate::{endpoints::endpoint::EndpointView, host::Time, ports::KernelSnapshot};
 
 /// A look at the kernel.
 pub struct KernelLook {
@@ -12,6 +12,15 @@ pub struct KernelLook {
     pub before: Vec<Arc<EndpointView>>,
     /// What the kernel showed.
     pub kernel: Arc<KernelSnapshot>,
+}
+
+/// An endpoint whose container and interface are gone.
+#[derive(Clone, Copy)]
+pub(super) struct Unclaimed {
+    /// First seen then.
+    pub(super) since: Time,
+    /// Last seen then.
+    pub(super) seen: Time,
 }
 
 /// What was found of endpoints whose containers are gone.

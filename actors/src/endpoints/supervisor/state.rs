@@ -9,8 +9,8 @@ use std::{
 };
 
 use super::{
-    Announcer, EndpointsMsg, KernelLook, abandoned::Unclaimed, barrier::Barriers,
-    child::SupervisedEndpoint, numbers::EndpointNumbers, regenerations::Regenerations,
+    Announcer, EndpointsMsg, KernelLook, barrier::Barriers, child::SupervisedEndpoint,
+    look::Unclaimed, numbers::EndpointNumbers, regenerations::Regenerations,
 };
 use crate::{
     endpoints::{

@@ -185,7 +185,8 @@ pub(super) fn runtime(actions: Vec<Action>, random: &mut Random) -> Vec<Action> 
         let number = pod(random);
         let of_pods = [Exited(number), Removed(number), Removed(number), Runs(number)];
         let of_itself = [Forgets, Down, Hung, Up];
-        let news = random.one_of(if random.roll(2) == 0 { &of_pods } else { &of_itself });
+        let kind = if random.roll(2) == 0 { &of_pods } else { &of_itself };
+        let news = random.one_of(kind);
         all.push(Action::Runtime(news));
         if random.roll(3) == 0 {
             all.push(Action::Time { ms: 70_000, seed: random.number() });
