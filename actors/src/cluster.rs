@@ -5,6 +5,7 @@ pub mod allocator;
 pub mod api_server;
 pub(crate) mod backoff;
 pub mod clustermesh;
+pub mod container_runtime;
 pub mod definitions;
 mod dice;
 pub mod kvstore;

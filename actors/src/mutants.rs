@@ -132,6 +132,8 @@ pub enum Mutant {
     StrangersNotSwept,
     /// Rows of the node and of its devices that somebody else changed are overlooked.
     NodeNotSwept,
+    /// An endpoint goes because its runtime says that its container is gone.
+    RuntimeTrusted,
     /// An operator writes a prefix into a CiliumNode before the Lease says it.
     PrefixesUnrecorded,
     /// An operator that takes the Lease over does not read what it says of prefixes.

@@ -25,6 +25,7 @@ use crate::{
     cluster::{
         api_server::ClusterMsg,
         clustermesh::MeshMsg,
+        container_runtime::RuntimeFollowerMsg,
         definitions::DefinitionsMsg,
         publish::PublisherMsg,
         remote_nodes::RemoteNodesMsg,
@@ -93,6 +94,8 @@ pub struct NodeSupervisor {
     pub crd: Option<CrdActors>,
     /// Who reads other clusters, if that is done.
     pub mesh: Option<Ref<MeshMsg>>,
+    /// Who follows the container runtime, if that is done.
+    pub container_runtime: Option<Ref<RuntimeFollowerMsg>>,
 }
 
 impl NodeSupervisor {
@@ -121,6 +124,7 @@ impl NodeSupervisor {
         let sharing = spawn.sharing(&basis, &policy, &endpoints, nodes.as_ref(), cluster.as_ref());
         let mesh = spawn.mesh(&serving, &sharing, nodes.as_ref());
         let restore = spawn.restore(&basis, &own, &policy, &endpoints, &auditor);
+        let container_runtime = spawn.container_runtime(&endpoints, &restore);
         let Basis { ipam, identities, ipcache, build_queue, workloads, conntrack } = basis;
         let ServiceActors { services, health_checks } = serving;
         let NodeActors { devices, routes, node } = own;
@@ -149,6 +153,7 @@ impl NodeSupervisor {
             kvstore,
             crd,
             mesh,
+            container_runtime,
         }
     }
 }

@@ -5,6 +5,7 @@
 
 mod agent_notices;
 mod cluster;
+mod container_runtime;
 mod definition;
 /// Wishes on disk, and the steps that fulfil them.
 pub mod disk;
@@ -19,6 +20,10 @@ pub use agent_notices::AgentNotices;
 pub use cluster::{
     Cluster, ClusterError, Object, ObjectChange, ObjectKey, ObjectWatch, ObjectWrite, Page, Reader,
     Resource, Verb,
+};
+pub use container_runtime::{
+    ContainerRuntime, RuntimeContainer, RuntimeContainers, RuntimeError, RuntimeEvent, RuntimePod,
+    RuntimeSink, WhichContainers,
 };
 pub use definition::{Definition, SCHEMA_VERSION_LABEL};
 pub use disk::{Disk, DiskError, FsOp};

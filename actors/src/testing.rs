@@ -22,6 +22,7 @@ mod memory_kvstore;
 mod memory_listeners;
 mod memory_platter;
 mod memory_remote_clusters;
+mod memory_runtime;
 mod patches;
 mod residue;
 mod settings;
@@ -42,6 +43,7 @@ pub use memory_kernel::MemoryKernel;
 pub use memory_kvstore::{KvLink, MemoryKvStore};
 pub use memory_listeners::MemoryListeners;
 pub use memory_remote_clusters::MemoryRemoteClusters;
+pub use memory_runtime::MemoryRuntime;
 pub use residue::Residue;
 pub use world::{
     Created, World, allow_from, allow_to_nodes, link, node, pod, spec, to_http, with_http,

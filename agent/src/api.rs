@@ -6,6 +6,7 @@
 //! string that names the thing and the remedy.
 
 mod bounds;
+mod container_runtime;
 mod devices;
 mod endpoint_spec;
 mod error;

@@ -42,7 +42,7 @@ pub use reference::reference;
 pub use values::{
     AllowLocalhost, EnablePolicy, IdentityAllocationMode, Ipam, KvStoreKind, LbAlgorithm, LbMode,
     LogFormat, LogLevel, NoBackendResponse, NodeAddress, OptionalAddress, RoutingMode,
-    TunnelProtocol, WITHOUT_ETCD_RS,
+    RuntimeEndpoint, TunnelProtocol, WITHOUT_ETCD_RS,
 };
 
 const LABELS: &str = "labels";

@@ -40,6 +40,7 @@ pub const TARGETS: &[(&str, Parser)] = &[
     ("manifests", manifests),
     ("remains", remains),
     ("rows", rows),
+    ("runtime", runtime),
     ("store", store),
     ("trace", trace),
 ];
@@ -75,6 +76,11 @@ pub fn bodies(data: &[u8]) {
 /// What is said of etcd.
 pub fn etcd(data: &[u8]) {
     volvox_etcd::fuzzing::etcd(scratch(), data);
+}
+
+/// What the container runtime says.
+pub fn runtime(data: &[u8]) {
+    volvox_containerd::fuzzing::runtime(data);
 }
 
 /// What an API server says.

@@ -16,6 +16,7 @@ use volvox_actors::{
     services::service_cache::ServicesMsg,
 };
 use volvox_cluster::ClusterPort;
+use volvox_containerd::Containerd;
 use volvox_etcd::Etcd;
 #[cfg(feature = "etcd-rs")]
 use volvox_etcd::EtcdRs;
@@ -127,6 +128,8 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
     let health_listeners = health_listeners.map(|ports| Rc::new(ports) as _);
     let (notifier, notified) = notices().context("a way to who listens to records")?;
     let notices = Some(Rc::new(notifier) as _);
+    let runtime = config.container_runtime_endpoint.socket().map(Containerd::start).transpose()?;
+    let container_runtime = runtime.map(|runtime| Rc::new(runtime) as _);
     let ports = Ports {
         kernel: Rc::clone(&kernel) as _,
         disk: Rc::clone(&disk) as _,
@@ -134,6 +137,7 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
         cluster,
         clusters,
         health_listeners,
+        container_runtime,
         notices,
     };
     actix::spawn(wait_cycles::watch(host.clone()));

@@ -1,5 +1,6 @@
 //! The supervisor of all endpoints: it spawns them, numbers them, finds them.
 
+mod abandoned;
 mod actor;
 mod announcer;
 mod answers;
@@ -24,7 +25,7 @@ mod tests;
 
 pub use actor::EndpointsStatus;
 pub use announcer::{Announcer, EndpointAddresses, EndpointChange};
-pub use look::KernelLook;
+pub use look::{Abandoned, KernelLook};
 pub use messages::{DeleteError, EndpointReference, EndpointsMsg, NotFound};
 pub use regenerations::{Lengths, Regenerations};
 pub use state::{Endpoints, Schedule};

@@ -17,7 +17,10 @@ use crate::{
         routes::{RoutesSettings, RoutingMode},
     },
     policy::{identity::LabelFilter, rules::PolicySettings},
-    ports::{AgentNotices, Cluster, Disk, HealthListeners, Kernel, KvStore, RemoteClusters},
+    ports::{
+        AgentNotices, Cluster, ContainerRuntime, Disk, HealthListeners, Kernel, KvStore,
+        RemoteClusters,
+    },
     services::service_cache::{Balancing, ServiceSource, ServicesSettings},
 };
 
@@ -36,6 +39,8 @@ pub struct Ports {
     pub clusters: Option<Rc<dyn RemoteClusters>>,
     /// Where load balancers ask for services, if they are answered.
     pub health_listeners: Option<Rc<dyn HealthListeners>>,
+    /// The node's container runtime, if one is followed.
+    pub container_runtime: Option<Rc<dyn ContainerRuntime>>,
     /// Who hears of what happens on the node, if anybody does.
     pub notices: Option<Rc<dyn AgentNotices>>,
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     Fate, KernelState, MemoryCluster, MemoryDisk, MemoryKernel, MemoryKvStore, MemoryListeners,
-    MemoryRemoteClusters, settings::settings,
+    MemoryRemoteClusters, MemoryRuntime, settings::settings,
 };
 use crate::{
     endpoints::{
@@ -47,6 +47,8 @@ pub struct World {
     pub cluster: Option<MemoryCluster>,
     /// Other clusters that the next agent reads, if it does.
     pub clusters: Option<MemoryRemoteClusters>,
+    /// The container runtime that the next agent follows, if it follows one.
+    pub runtime: Option<MemoryRuntime>,
     /// Where load balancers ask for services.
     pub listeners: MemoryListeners,
     /// What each source of manifests holds.
@@ -100,6 +102,7 @@ impl World {
             kvstore: None,
             cluster: None,
             clusters: None,
+            runtime: None,
             listeners: MemoryListeners::default(),
             manifests,
             restores: true,
@@ -147,6 +150,7 @@ impl World {
             cluster: cluster.map(|cluster| Rc::new(cluster) as _),
             clusters: self.clusters.clone().map(|clusters| Rc::new(clusters) as _),
             health_listeners: Some(Rc::new(self.listeners.clone())),
+            container_runtime: self.runtime.clone().map(|runtime| Rc::new(runtime) as _),
             notices: None,
         };
         let node_supervisor =
@@ -185,9 +189,8 @@ impl World {
         if let Some(cluster) = &self.cluster {
             cluster.forget();
         }
-        if let Some(clusters) = &self.clusters {
-            clusters.forget();
-        }
+        self.clusters.iter().for_each(MemoryRemoteClusters::forget);
+        self.runtime.iter().for_each(MemoryRuntime::forget);
         self.fate.is_kind();
     }
 
@@ -251,6 +254,7 @@ impl World {
         let now = self.life().universe.host.now();
         self.kvstore.as_ref().is_some_and(|store| store.step(now, 0))
             || self.clusters.as_ref().is_some_and(|clusters| clusters.step(now))
+            || self.runtime.as_ref().is_some_and(|runtime| runtime.step(now))
     }
 
     /// Lets time pass.

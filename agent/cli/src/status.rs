@@ -95,6 +95,7 @@ pub(super) async fn show(
         ("Services", service_lines(&services)),
         ("KubeProxy", replacement_line(&details.kube_proxy_replacement)),
         ("KVStore", kvstore_line(&details.kvstore)),
+        ("Runtime", details.container_runtime.as_ref().map_or_else(String::new, runtime_line)),
         ("Clusters", lines(clusters.iter().map(String::as_str))),
         ("Sources", sources::lines(&heard)),
         ("Waits", wait_line(&waits)),
@@ -202,6 +203,14 @@ fn service_lines(services: &ServicesSummary) -> String {
 fn kvstore_line(status: &Status) -> String {
     match status.state.as_str() {
         "" | "Disabled" => String::new(),
+        state => format!("{state}, {}", status.msg),
+    }
+}
+
+/// The container runtime; one that is not there does no harm.
+fn runtime_line(status: &Status) -> String {
+    match status.state.as_str() {
+        "Disabled" => format!("not followed: {}", status.msg),
         state => format!("{state}, {}", status.msg),
     }
 }

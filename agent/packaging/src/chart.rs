@@ -1,7 +1,7 @@
 //! The Helm chart, made from the same objects: each value becomes an expression of the template.
 //!
 //! The objects are rendered with marks in place of values, and printed. Each mark is then replaced,
-//! line by line. The expressions are those of Go's text/template, with `quote`, `toYaml`, `nindent`
+//! line by line. The expressions are those of Go's text/template, with `quote`, `toYaml`, `nindent`, `dir`
 //! and `sha256sum`.
 
 use std::fmt::Write;
@@ -11,7 +11,9 @@ use serde_json::{Map, Value};
 use crate::{
     PART_OF, definitions,
     objects::{Marks, entries, rendered},
-    settings::{Kind, Place, SETTINGS, Setting, named},
+    settings::{
+        Kind, NO_RUNTIME, Place, RUNTIME, RUNTIME_FLAG, RUNTIME_SOCKET, SETTINGS, Setting, named,
+    },
     values::{at, defaults},
 };
 
@@ -129,8 +131,17 @@ fn mark(name: &str) -> String {
 /// An object with marks as a template.
 fn template(object: &Value) -> String {
     let printed = yaml(object);
+    let printed: Vec<&str> = printed.lines().collect();
     let mut lines: Vec<String> = Vec::new();
-    for line in printed.lines() {
+    let mut at = 0;
+    while let Some(line) = printed.get(at).copied() {
+        let runtime = runtime_block(&printed[at..]);
+        if !runtime.is_empty() {
+            at += runtime.len();
+            lines.extend(only_with_runtime(runtime));
+            continue;
+        }
+        at += 1;
         let whole = marks(line).first().and_then(|name| named(name));
         match whole {
             Some(setting) if setting.kind.is_structured() => {
@@ -149,6 +160,32 @@ fn template(object: &Value) -> String {
     }
     lines.push(String::new());
     lines.join("\n")
+}
+
+/// What the objects only have if the container runtime is followed, if that begins here: an item of a list,
+/// or a line.
+fn runtime_block<'a>(rest: &'a [&'a str]) -> &'a [&'a str] {
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let Some(first) = rest.first() else { return &[] };
+    let inside = match first.trim_start().starts_with("- ") {
+        true => rest[1..].iter().take_while(|line| indent(line) > indent(first)).count(),
+        false => 0,
+    };
+    let block = &rest[..=inside];
+    let is_its_own = |line: &&str| marks(line).contains(&RUNTIME_SOCKET);
+    // A list inside an item has items of its own.
+    let is_whole = !block[1..].iter().any(|line| line.trim_start().starts_with("- "));
+    if is_whole && block.iter().any(is_its_own) { block } else { &[] }
+}
+
+fn only_with_runtime(block: &[&str]) -> Vec<String> {
+    let line = |line: &&str| match line.trim_start().starts_with(RUNTIME_FLAG) {
+        true => scalar(line),
+        // What is mounted is the socket's directory.
+        false => scalar(line).replace("{{ .Values.", "{{ dir .Values."),
+    };
+    let begin = format!("{{{{- if ne .Values.{RUNTIME} \"{NO_RUNTIME}\" }}}}");
+    [begin].into_iter().chain(block.iter().map(line)).chain(["{{- end }}".to_owned()]).collect()
 }
 
 /// Whether the objects leave out what the value is for, if it is empty.

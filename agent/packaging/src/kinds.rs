@@ -65,6 +65,8 @@ pub(crate) enum Place {
     Set(&'static str),
     /// The host's directory that this volume mounts.
     Volume(&'static str),
+    /// Whether the container runtime's socket is mounted and named to the agent.
+    Runtime,
 }
 
 /// The value if nobody sets one.

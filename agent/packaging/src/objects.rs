@@ -1,6 +1,6 @@
 //! The objects: the templates `daemonset.yaml` and `operator.yaml` with values put into them.
 
-use std::fmt::Write;
+use std::{fmt::Write, path::Path};
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -8,7 +8,7 @@ use volvox_inspect::manifests;
 
 use crate::{
     definitions,
-    settings::{Kind, Place, SETTINGS, Setting},
+    settings::{Kind, NO_RUNTIME, Place, RUNTIME, RUNTIME_FLAG, RUNTIME_SOCKET, SETTINGS, Setting},
     values::{Values, at, go_text},
 };
 
@@ -29,6 +29,8 @@ pub const HASH: &str = "volvox.io/config-hash";
 
 /// Keys of the ConfigMap that belong to the pod's mounts.
 pub(crate) const MOUNTED: [&str; 2] = ["procfs", "write-cni-conf-when-ready"];
+/// The volume of the container runtime's socket.
+const RUNTIME_VOLUME: &str = "container-runtime";
 /// Servers from this minor version on know `appArmorProfile`.
 const APP_ARMOR_MINOR: u32 = 30;
 const OLD_APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/agent";
@@ -130,7 +132,7 @@ pub(crate) fn initial(template: &[Value], setting: &Setting) -> Value {
         Place::PodItems(_) | Place::OperatorPodItems(_) | Place::OperatorContainerItems(_) => {
             Value::Null
         }
-        Place::Variable(_) | Place::PodMetadata(_) => Value::Null,
+        Place::Variable(_) | Place::PodMetadata(_) | Place::Runtime => Value::Null,
         Place::Pod(member) => pod[member].clone(),
         Place::Set(member) => set["spec"][member].clone(),
         Place::Volume(name) => volume(pod, name)["hostPath"]["path"].clone(),
@@ -205,6 +207,9 @@ fn data(all: &Value) -> Value {
             &Value::from(value.map_or_else(|it| it, |name| go_text(at(all, name)))),
         );
     }
+    if at(all, RUNTIME) == NO_RUNTIME {
+        data.remove(RUNTIME_FLAG);
+    }
     extend(&mut data, at(all, "extraConfig"));
     Value::Object(data)
 }
@@ -240,6 +245,7 @@ fn daemon_set(set: &mut Value, all: &Value, marks: &Marks) {
             | Place::OperatorPodItems(_)
             | Place::OperatorContainerItems(_)
             | Place::Operators => {}
+            Place::Runtime => runtime(&mut template["spec"], all),
             Place::Image => every_container(template, "image", &image(all, "image")),
             Place::EveryContainer(member) => every_container(template, member, value),
             Place::Container(member) => put_in(agent(template), member, value),
@@ -262,6 +268,37 @@ fn daemon_set(set: &mut Value, all: &Value, marks: &Marks) {
             }
         }
     }
+}
+
+/// Mounts the directory of the container runtime's socket, if the runtime is followed. The socket is made anew
+/// with each start of the runtime. The directory also has mounts of containers: what the host unmounts there
+/// is not held here.
+fn runtime(pod: &mut Value, all: &Value) {
+    if at(all, RUNTIME) == NO_RUNTIME {
+        return;
+    }
+    let socket = go_text(at(all, RUNTIME_SOCKET));
+    // What has no directory stands for one that a chart puts there.
+    let directory = socket.rsplit_once('/').map_or(&*socket, |(directory, _)| directory);
+    let mount = json!([{
+        "name": RUNTIME_VOLUME,
+        "mountPath": directory,
+        "mountPropagation": "HostToContainer",
+        "readOnly": true,
+    }]);
+    append(&mut pod["containers"][0]["volumeMounts"], &mount);
+    // A node without that runtime has no such directory, and its agent starts all the same.
+    let place = json!({ "path": directory, "type": "DirectoryOrCreate" });
+    append(&mut pod["volumes"], &json!([{ "name": RUNTIME_VOLUME, "hostPath": place }]));
+}
+
+/// Whether a mount there would hide one that the agent's container has anyway.
+pub(crate) fn hides_mounts(directory: &str) -> bool {
+    let template = template();
+    let container = &of_kind(&template, "DaemonSet")["spec"]["template"]["spec"]["containers"][0];
+    let mounts = container["volumeMounts"].as_array().into_iter().flatten();
+    let mut paths = mounts.filter_map(|mount| mount["mountPath"].as_str());
+    paths.any(|path| Path::new(path).starts_with(directory))
 }
 
 /// The operator's pods share with the agents' where the API server and the images are.

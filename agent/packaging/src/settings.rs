@@ -50,6 +50,13 @@ const PORT_MAX: u64 = 65535;
 /// The largest number of rows that a map may have.
 const ROWS_MAX: u64 = 1 << 24;
 
+/// Which container runtime is followed; its socket; and the agent's flag for that.
+pub(crate) const RUNTIME: &str = "containerRuntime.integration";
+pub(crate) const RUNTIME_SOCKET: &str = "containerRuntime.socketPath";
+pub(crate) const RUNTIME_FLAG: &str = "container-runtime-endpoint";
+/// None is followed.
+pub(crate) const NO_RUNTIME: &str = "none";
+
 const FALSE: Initial = Json("false");
 const TRUE: Initial = Json("true");
 const EMPTY: Initial = Json("\"\"");
@@ -304,6 +311,20 @@ pub const SETTINGS: &[Setting] = &[
         Place::Volume("cni-bin"),
         Template,
         "The runtime's directory of CNI plugins",
+    ),
+    setting(
+        RUNTIME,
+        Choice(&[NO_RUNTIME, "containerd"]),
+        Place::Runtime,
+        Json("\"none\""),
+        "Whose events the agent follows; with containerd its pod has what containerd has",
+    ),
+    flag(
+        RUNTIME_SOCKET,
+        RUNTIME_FLAG,
+        Text,
+        Json("\"/run/containerd/containerd.sock\""),
+        "The runtime's socket; its directory is mounted if the runtime is followed",
     ),
     setting(
         "operator.replicas",

@@ -153,6 +153,35 @@ fn values_go_where_they_belong() {
 }
 
 #[test]
+fn the_runtimes_socket_is_mounted_only_where_it_is_followed() {
+    let of = |set: &[&str]| {
+        let values = values(set);
+        let pod = template_of(&values)["spec"].clone();
+        let named = |list: &Value| {
+            let list = list.as_array().unwrap().iter();
+            list.filter(|it| it["name"] == "container-runtime").cloned().collect::<Vec<_>>()
+        };
+        let data = made(&values, "ConfigMap")["data"].clone();
+        let mounts = named(&pod["containers"][0]["volumeMounts"]);
+        (named(&pod["volumes"]), mounts, data["container-runtime-endpoint"].clone())
+    };
+    for set in ["debug.enabled=true", "containerRuntime.socketPath=/run/k3s/containerd/c.sock"] {
+        assert_eq!(of(&[set]), (vec![], vec![], Value::Null), "{set}");
+    }
+    let (volumes, mounts, flag) = of(&[
+        "containerRuntime.integration=containerd",
+        "containerRuntime.socketPath=/run/k3s/containerd/containerd.sock",
+    ]);
+    assert_eq!(volumes[0]["hostPath"]["path"], "/run/k3s/containerd");
+    assert_eq!((&mounts[0]["mountPath"], volumes.len()), (&json!("/run/k3s/containerd"), 1));
+    assert_eq!((&mounts[0]["readOnly"], mounts.len()), (&json!(true), 1));
+    assert_eq!(flag, "/run/k3s/containerd/containerd.sock");
+    let (_, mounts, flag) = of(&["containerRuntime.integration=containerd"]);
+    assert_eq!(mounts[0]["mountPath"], "/run/containerd");
+    assert_eq!(flag, "/run/containerd/containerd.sock");
+}
+
+#[test]
 fn the_operator_asks_the_same_server_and_comes_from_the_same_registry() {
     let values = values(&[
         "namespace=net,operator.replicas=1,operator.image.repository=registry:5000/operator",
@@ -219,6 +248,12 @@ fn what_is_wrong_is_named_with_what_to_write() {
         (&["podLabels.k8s-app=x"], "by which the pods are found"),
         (&["image.tag="], "image.tag is empty: it may not be empty"),
         (&["cni.confPath=etc"], "write a path that begins with /"),
+        (&["containerRuntime.integration=crio"], "write none or containerd"),
+        (&["containerRuntime.socketPath=containerd.sock"], "write a path as /run/containerd/"),
+        (&["containerRuntime.socketPath=/run/../etc/c.sock"], "write a path as /run/containerd/"),
+        (&["containerRuntime.socketPath=/c.sock"], "in a directory of its own"),
+        (&["containerRuntime.socketPath=/run/c.sock"], "in a directory of its own"),
+        (&["extraConfig.container-runtime-endpoint=/c"], "set containerRuntime.socketPath instead"),
         (&["debug"], "write NAME=VALUE"),
     ] {
         let refused = refused(set);

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     objects,
-    settings::{Initial, Kind, Place, SETTINGS, Setting, named, nearest},
+    settings::{Initial, Kind, Place, RUNTIME_SOCKET, SETTINGS, Setting, named, nearest},
 };
 
 /// Why a value is not taken.
@@ -187,6 +187,7 @@ impl Values {
                 return told(name, "write a path that begins with /");
             }
         }
+        check_socket(&text(RUNTIME_SOCKET))?;
         check_flags(at(&all, "extraConfig"))?;
         match at(&all, "podLabels").get("k8s-app") {
             Some(_) => told("podLabels", "k8s-app is the label by which the pods are found"),
@@ -225,6 +226,20 @@ impl Values {
         let (one, other) = (self.all(), other.all());
         let differs = |it: &&Setting| at(&one, it.name) != at(&other, it.name);
         SETTINGS.iter().filter(differs).map(|it| it.name).collect()
+    }
+}
+
+/// The container runtime's socket lies in a directory that can be mounted beside the others.
+fn check_socket(text: &str) -> Result<(), ValueError> {
+    let told = |wanted: &str| Err(wrong(RUNTIME_SOCKET, text, wanted));
+    let is_plain = |word: &str| !matches!(word, "" | "." | "..");
+    let plain = text.strip_prefix('/').filter(|path| path.split('/').all(is_plain));
+    match plain.and_then(|_| text.rsplit_once('/')) {
+        None => told("write a path as /run/containerd/containerd.sock"),
+        Some((directory, _)) if directory.is_empty() || objects::hides_mounts(directory) => {
+            told("have the runtime listen in a directory of its own: all of it is mounted")
+        }
+        Some(_) => Ok(()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What Prometheus reads: values are gathered when they are asked for, none is kept.
 
 mod actors;
+mod container_runtime;
 mod datapath;
 mod endpoints;
 mod kvstore;
@@ -17,6 +18,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use volvox_actors::{
+    cluster::container_runtime::RuntimeFollowerMsg,
     endpoints::{build_queue::BuildQueueMsg, ipam::IpamMsg, supervisor::EndpointsMsg},
     host::Waits,
     model::Labels,
@@ -97,6 +99,13 @@ async fn sheet(api: &Api) -> Result<Sheet, ApiError> {
         mesh::write(&mut sheet, &remotes);
     }
 
+    let runtime = api
+        .gateway
+        .ask_if(what, |node| node.container_runtime.as_ref(), RuntimeFollowerMsg::Show)
+        .await?;
+    if let Some(view) = runtime {
+        container_runtime::write(&mut sheet, &view);
+    }
     sources::write(&mut sheet, &super::sources::gather(api, what).await?);
 
     let audit = api.gateway.ask(what, |node| &node.auditor, AuditorMsg::Show).await?;

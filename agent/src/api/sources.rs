@@ -6,6 +6,7 @@ use volvox_actors::{
     cluster::{
         api_server::{ClusterMsg, ServerView, SourceState, SourceStatus},
         clustermesh::{MeshMsg, RemoteView},
+        container_runtime::{RuntimeFollowerMsg, RuntimeFollowerView},
         kvstore::{SessionMsg, SessionView, WatcherMsg, WatcherView},
         sources::{Hearing, SILENCE_WARNED},
     },
@@ -15,7 +16,7 @@ use volvox_actors::{
 use volvox_rest::models::Source;
 
 use super::{
-    Api,
+    Api, container_runtime,
     troubles::{SOURCE, Trouble},
 };
 use crate::{gateway::GatewayError, ports::Ears};
@@ -33,6 +34,7 @@ pub(super) struct Streams {
     now: Time,
     server: Option<ServerView>,
     kvstore: Option<(SessionView, Vec<WatcherView>)>,
+    pub(super) runtime: Option<RuntimeFollowerView>,
 }
 
 impl Streams {
@@ -49,9 +51,14 @@ impl Streams {
             });
             (host.now(), kvstore)
         };
-        let ((now, asked), server) = tokio::try_join!(
+        let ((now, asked), server, runtime) = tokio::try_join!(
             api.gateway.look(watchers),
             api.gateway.ask_if(what, |node| node.cluster.as_ref(), ClusterMsg::Server),
+            api.gateway.ask_if(
+                what,
+                |node| node.container_runtime.as_ref(),
+                RuntimeFollowerMsg::Show
+            ),
         )?;
         let mut kvstore = None;
         if let Some((session, asked)) = asked {
@@ -61,7 +68,7 @@ impl Streams {
             }
             kvstore = Some((session.await?, watchers));
         }
-        Ok(Self { now, server, kvstore })
+        Ok(Self { now, server, kvstore, runtime })
     }
 }
 
@@ -82,7 +89,7 @@ pub(super) fn all(
     listed: Option<&[SourceStatus]>,
     remotes: Option<&[RemoteView]>,
 ) -> Vec<Source> {
-    let Streams { now, server, kvstore } = streams;
+    let Streams { now, server, kvstore, runtime } = streams;
     let mut all = Vec::new();
     if let Some((server, listed)) = server.as_ref().zip(listed) {
         all.push(of_server(server, listed, *now));
@@ -93,6 +100,7 @@ pub(super) fn all(
         all.extend(watchers.iter().map(|watcher| of_watcher(KVSTORE, watcher, *now)));
     }
     all.extend(remotes.unwrap_or_default().iter().flat_map(|remote| of_remote(remote, *now)));
+    all.extend(runtime.iter().map(|view| container_runtime::source(view, *now)));
     all.extend(outside(ears, *now));
     all
 }
@@ -109,7 +117,7 @@ pub(super) fn troubles(all: &[Source]) -> impl Iterator<Item = Trouble> {
     })
 }
 
-fn heard(of: &str, name: &str, hearing: &Hearing, now: Time) -> Source {
+pub(super) fn heard(of: &str, name: &str, hearing: &Hearing, now: Time) -> Source {
     let seconds = |span: Duration| span.as_secs_f64();
     let replaced = hearing.replaced.as_ref();
     Source {

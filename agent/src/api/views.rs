@@ -27,10 +27,10 @@ use volvox_actors::{
     restore::{RestoreMsg, RestoreReport},
     services::service_cache::ServicesStatus,
 };
-use volvox_rest::models::{RemoteCluster, Source};
+use volvox_rest::models::{RemoteCluster, Source, Status};
 
 use super::{
-    Api, mesh, services,
+    Api, container_runtime, mesh, services,
     sharing::Sharing,
     sources::{self, Streams},
     troubles::{Trouble, of_host},
@@ -61,6 +61,7 @@ pub(super) struct Views {
     pub(super) sources: Vec<Source>,
     pub(super) refused: Vec<RefusedPolicy>,
     pub(super) kube_proxy: KubeProxy,
+    pub(super) runtime: Option<Status>,
 }
 
 impl Views {
@@ -146,6 +147,7 @@ impl Views {
             sources,
             refused,
             kube_proxy: KubeProxy::Unknown,
+            runtime: streams.runtime.as_ref().map(container_runtime::status),
         })
     }
 }

@@ -20,8 +20,8 @@ use super::{
     NodeAddress, Range, RateLimits, RoutingMode, TcpFlags, TunnelProtocol,
     aggregation::parse_interval,
     values::{
-        OptionalAddress, parse_lease_ttl, parse_list, parse_listen_address, parse_optional_address,
-        parse_ratio, parse_table_size,
+        OptionalAddress, RuntimeEndpoint, parse_lease_ttl, parse_list, parse_listen_address,
+        parse_optional_address, parse_ratio, parse_runtime_endpoint, parse_table_size,
     },
 };
 
@@ -262,6 +262,11 @@ pub struct Config {
     #[arg(long, value_name = "DIR")]
     #[serde(rename = "ClusterMeshConfig")]
     pub clustermesh_config: Option<PathBuf>,
+
+    /// Socket of containerd, as /run/containerd/containerd.sock, which says whose containers are gone;
+    /// none is followed if not given
+    #[arg(long, value_name = "SOCKET", default_value = "", hide_default_value = true, value_parser = parse_runtime_endpoint)]
+    pub container_runtime_endpoint: RuntimeEndpoint,
 
     /// Whether rules that name no cluster mean pods of this one alone
     #[arg(long, action = ArgAction::Set, default_value = "true", value_name = "BOOL")]

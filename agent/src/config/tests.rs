@@ -273,6 +273,7 @@ fn wrong_values_on_the_command_line_name_flag_and_form() {
         ("--kvstore=consul", "possible values: etcd, etcd-rs, embedded"),
         ("--kvstore-opt=etcd.adress=x", "\"etcd.adress\" is no option of etcd"),
         ("--kvstore-lease-ttl=25h", "1s to 24h are expected"),
+        ("--container-runtime-endpoint=containerd.sock", "write it like /run/containerd"),
     ] {
         let text = refusal(&[argument]);
         let flag = argument.split('=').next().unwrap();

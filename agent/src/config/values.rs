@@ -3,6 +3,7 @@
 use std::{
     fmt,
     net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
     str::FromStr,
     time::Duration,
 };
@@ -250,6 +251,28 @@ pub(super) fn parse_listen_address(text: &str) -> Result<SocketAddr, String> {
         ));
     }
     Ok(address)
+}
+
+/// The socket of the container runtime, if one is followed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct RuntimeEndpoint(PathBuf);
+
+impl RuntimeEndpoint {
+    /// The socket.
+    pub fn socket(&self) -> Option<&Path> {
+        (!self.0.as_os_str().is_empty()).then_some(&*self.0)
+    }
+}
+
+/// Reads the path of a socket, also as kubelet writes it: `unix:///run/containerd/containerd.sock`. Nothing
+/// is none.
+pub(super) fn parse_runtime_endpoint(text: &str) -> Result<RuntimeEndpoint, String> {
+    let path = text.strip_prefix("unix://").unwrap_or(text);
+    match path.is_empty() || path.starts_with('/') {
+        true => Ok(RuntimeEndpoint(PathBuf::from(path))),
+        false => Err("write it like /run/containerd/containerd.sock, or \"\" for none".to_owned()),
+    }
 }
 
 /// The node's own address of one family.

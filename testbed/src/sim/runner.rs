@@ -99,6 +99,7 @@ impl Node {
             Action::ConfigureRemoteCluster(configured) => {
                 self.configure_remote_cluster(*configured)
             }
+            Action::Runtime(news) => self.runtime_says(*news),
             Action::Service { number, members, reported } => {
                 self.service(*number, *members, *reported)
             }

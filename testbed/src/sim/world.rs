@@ -18,6 +18,7 @@ pub(super) mod other_nodes;
 mod pod;
 pub(super) mod remote_cluster;
 mod requests;
+mod runtime_news;
 mod schedule;
 mod services;
 mod store_events;

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod cri;
+mod gone;
 mod messages;
 mod packaged;
 mod packaged_pod;

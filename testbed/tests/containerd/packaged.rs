@@ -5,6 +5,7 @@ use std::{
     fs,
     io::{Read, Write},
     net::{Ipv4Addr, TcpStream},
+    os::unix::fs::symlink,
     path::Path,
 };
 
@@ -14,6 +15,7 @@ use rustix::{
     process::{Pid, Signal, kill_process},
 };
 use serde_json::{Value, json};
+use volvox_packaging::{Values, objects};
 use volvox_testbed::lab::{self, Binaries, Cgroup, Etcd, Node, Pod, Through, other_node, wait_for};
 
 use crate::{
@@ -92,6 +94,35 @@ fn the_packaged_agent_has_what_it_needs_and_no_more() {
     });
 }
 
+#[test]
+fn the_packaged_agent_follows_containerd_if_it_is_told_to() {
+    lab::test("packaged::the_packaged_agent_follows_containerd_if_it_is_told_to", || {
+        let (node, etcd) = node()?;
+        let runtime = Containerd::start(&node)?;
+        let place = node.path("containerd");
+        let mut values = Values::default();
+        let socket = place.join("containerd.sock").display().to_string();
+        values.set(&format!(
+            "containerRuntime.integration=containerd,containerRuntime.socketPath={socket}"
+        ))?;
+        values.check()?;
+        // The lab's directories of the node lie elsewhere.
+        let there = node.path("host").join(place.strip_prefix("/")?);
+        fs::create_dir_all(there.parent().context("no parent")?)?;
+        symlink(&place, there)?;
+        let settings = settings(&node, &etcd);
+        let mut pod = PackagedPod::start_of(&runtime, &node, &settings, &objects(&values))?;
+        pod.start_agent()?;
+        wait_until_well(&pod)?;
+        holds_no_more(&pod)?;
+        wait_for("it follows containerd", || {
+            pod.check()?;
+            let health: Value = node.rest().get("/healthz")?;
+            Ok(health["container-runtime"]["state"] == "Ok")
+        })
+    });
+}
+
 /// SIGKILL, and waits for the container's end.
 fn kill(pod: &PackagedPod<'_>) -> Result<()> {
     let pid = i32::try_from(pod.pid()?)?;
@@ -109,7 +140,7 @@ fn node() -> Result<(Node, Etcd)> {
     let etcd = Etcd::start(&node.path("etcd"))?;
     etcd.share_with(&mut node)?;
     // Where the lab looks for the agent's API.
-    std::os::unix::fs::symlink("/run/cilium/cilium.sock", node.path("cilium.sock"))?;
+    symlink("/run/cilium/cilium.sock", node.path("cilium.sock"))?;
     Ok((node, etcd))
 }
 

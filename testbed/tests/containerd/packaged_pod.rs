@@ -55,9 +55,16 @@ const NODE: i32 = 2;
 
 /// The object of that kind that is packaged.
 pub(crate) fn packaged(kind: &str) -> Result<Value> {
-    let text = fs::read_to_string(MANIFEST)?;
-    let all = manifests::objects(&text).map_err(anyhow::Error::msg)?;
-    all.into_iter().find(|it| it["kind"] == kind).with_context(|| format!("there is no {kind}"))
+    of_kind(&manifest()?, kind)
+}
+
+fn manifest() -> Result<Vec<Value>> {
+    manifests::objects(&fs::read_to_string(MANIFEST)?).map_err(anyhow::Error::msg)
+}
+
+fn of_kind(all: &[Value], kind: &str) -> Result<Value> {
+    let found = all.iter().find(|it| it["kind"] == kind);
+    found.cloned().with_context(|| format!("there is no {kind}"))
 }
 
 /// The pod.
@@ -81,13 +88,23 @@ impl<'a> PackagedPod<'a> {
         node: &Node,
         settings: &BTreeMap<String, String>,
     ) -> Result<Self> {
-        let spec = packaged("DaemonSet")?["spec"]["template"]["spec"].take();
+        Self::start_of(runtime, node, settings, &manifest()?)
+    }
+
+    /// The same of other objects than the manifest's.
+    pub(crate) fn start_of(
+        runtime: &'a Containerd,
+        node: &Node,
+        settings: &BTreeMap<String, String>,
+        objects: &[Value],
+    ) -> Result<Self> {
+        let spec = of_kind(objects, "DaemonSet")?["spec"]["template"]["spec"].take();
         let name = format!("docker.io/library/{}", image_of(&spec["containers"][0])?);
         runtime.import(&made_image(node)?, &name)?;
         let root = node.path("host");
         let config_map = node.path("config-map");
         fs::create_dir_all(&config_map)?;
-        let data = packaged("ConfigMap")?["data"].take();
+        let data = of_kind(objects, "ConfigMap")?["data"].take();
         let data: BTreeMap<String, String> = serde_json::from_value(data)?;
         for (key, value) in data.iter().chain(settings) {
             fs::write(config_map.join(key), value)?;

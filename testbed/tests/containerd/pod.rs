@@ -83,6 +83,12 @@ impl<'a> Pod<'a> {
         self.exec(&["/bin/sh", "-c", &line]).is_ok_and(|page| page.ends_with("hello\n"))
     }
 
+    /// Ends the sandbox's process behind the back of the runtime's clients. What ran in its process namespace
+    /// ends with it; its network namespace is held by the runtime.
+    pub(crate) fn end_sandbox(&self) -> Result<()> {
+        self.runtime.ctr(&["tasks", "kill", "--signal", "SIGKILL", &self.sandbox])
+    }
+
     /// Stops and removes it, as when it is deleted.
     pub(crate) fn remove(self) -> Result<()> {
         for method in ["StopPodSandbox", "RemovePodSandbox"] {

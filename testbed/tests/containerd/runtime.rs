@@ -25,6 +25,8 @@ const RUNC: &str = "#!/bin/sh\nexec runc --rootless=true \"$@\"\n";
 /// A running containerd with the busybox image in it.
 pub(crate) struct Containerd {
     process: Child,
+    config: PathBuf,
+    log: File,
     socket: PathBuf,
     /// Its CRI.
     pub cri: Cri,
@@ -47,33 +49,55 @@ impl Containerd {
         let (config, socket) = (place.join("config.toml"), place.join("containerd.sock"));
         fs::write(&config, configuration(&place, &node.path("cni")))?;
         let log = File::create(place.join("log"))?;
-        let process = Command::new("containerd")
-            .arg("--config")
-            .arg(&config)
-            .stdout(log.try_clone()?)
-            .stderr(log)
-            .spawn()
-            .context("cannot start containerd: install the package containerd")?;
-        let runtime = Self { process, cri: Cri::new(&socket)?, socket };
-        let socket = &runtime.socket;
-        wait_for("containerd answers", || {
-            Ok(Command::new("ctr").arg("-a").arg(socket).arg("version").output()?.status.success())
-        })?;
+        let process = spawn(&config, &log)?;
+        let runtime = Self { process, config, log, cri: Cri::new(&socket)?, socket };
+        runtime.wait_for_answers()?;
         let archive = image::archive(&place.join("image"))?;
         runtime.import(&archive, image::NAME)?;
         Ok(runtime)
     }
 
+    fn wait_for_answers(&self) -> Result<()> {
+        let mut version = Command::new("ctr");
+        version.arg("-a").arg(&self.socket).arg("version");
+        wait_for("containerd answers", || Ok(version.output()?.status.success()))
+    }
+
+    /// Ends it, as with SIGKILL; its pods go on.
+    pub(crate) fn end(&mut self) -> Result<()> {
+        self.process.kill()?;
+        self.process.wait()?;
+        Ok(())
+    }
+
+    /// Starts it again.
+    pub(crate) fn start_again(&mut self) -> Result<()> {
+        self.process = spawn(&self.config, &self.log)?;
+        self.wait_for_answers()
+    }
+
+    /// Puts a script in the place of the agent's plugin.
+    pub(crate) fn replace_plugin(&self, node: &Node, script: &str) -> Result<()> {
+        let plugin = node.path("containerd/bin/volvox-cni");
+        fs::remove_file(&plugin)?;
+        fs::write(&plugin, script)?;
+        Ok(fs::set_permissions(&plugin, fs::Permissions::from_mode(0o755))?)
+    }
+
     /// Takes in an archive that has the image of that name.
     pub(crate) fn import(&self, archive: &Path, image: &str) -> Result<()> {
-        let import = Command::new("ctr")
-            .arg("-a")
-            .arg(&self.socket)
-            .args(["-n", "k8s.io", "images", "import"])
-            .arg(archive)
-            .output()?;
-        ensure!(import.status.success(), "{}", String::from_utf8_lossy(&import.stderr));
+        self.ctr(&["images", "import", &archive.display().to_string()])?;
         wait_for("the image is known", || self.has_image(image))
+    }
+
+    /// Has containerd's client do something in the namespace of Kubernetes.
+    pub(crate) fn ctr(&self, words: &[&str]) -> Result<()> {
+        let mut ctr = Command::new("ctr");
+        ctr.arg("-a").arg(&self.socket).args(["-n", "k8s.io"]).args(words);
+        let done = ctr.output()?;
+        let stderr = String::from_utf8_lossy(&done.stderr);
+        ensure!(done.status.success(), "ctr {words:?}: {stderr}");
+        Ok(())
     }
 
     fn has_image(&self, image: &str) -> Result<bool> {
@@ -90,6 +114,16 @@ impl Drop for Containerd {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+fn spawn(config: &Path, log: &File) -> Result<Child> {
+    Command::new("containerd")
+        .arg("--config")
+        .arg(config)
+        .stdout(log.try_clone()?)
+        .stderr(log.try_clone()?)
+        .spawn()
+        .context("cannot start containerd: install the package containerd")
 }
 
 /// No control groups, and no change of the out-of-memory score: both would need more of the machine

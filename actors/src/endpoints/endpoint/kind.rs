@@ -59,10 +59,12 @@ impl EndpointSpec {
     /// Whether its interface still is, by number and, where it is known, by name. One that has none
     /// loses none.
     pub fn is_among(&self, links: &BTreeMap<u32, Link>) -> bool {
-        self.interface_of_its_own().is_none_or(|ifindex| {
-            let link = links.get(&ifindex);
-            link.is_some_and(|link| self.ifname.is_empty() || link.name == self.ifname)
-        })
+        self.interface_of_its_own().is_none_or(|ifindex| self.is_at(links.get(&ifindex)))
+    }
+
+    /// Whether what has the number of its interface is that interface.
+    pub fn is_at(&self, link: Option<&Link>) -> bool {
+        link.is_some_and(|link| self.ifname.is_empty() || link.name == self.ifname)
     }
 
     /// Without what another agent may have written of the node itself and this one does not.

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::{
     model::{Addresses, EndpointId, EndpointKind, Labels, Mac, NamedPorts},
+    ports::RuntimePod,
     state_directory::EndpointRecord,
 };
 
@@ -72,6 +73,13 @@ impl EndpointSpec {
     pub fn is_pod(&self, pod: &str) -> bool {
         let name = pod.strip_prefix(self.namespace.as_str()).and_then(|it| it.strip_prefix('/'));
         !self.pod_name.is_empty() && name == Some(self.pod_name.as_str())
+    }
+
+    /// Whether nobody named its pod, or its pod is this one and its UID is not known. What CNI said is not
+    /// overruled.
+    pub fn lacks(&self, pod: &RuntimePod) -> bool {
+        let is_same = (&self.namespace, &self.pod_name) == (&pod.namespace, &pod.name);
+        self.pod_name.is_empty() || (is_same && self.pod_uid.is_empty() && !pod.uid.is_empty())
     }
 
     /// Its host-side interface in words, as far as it is known.

@@ -162,6 +162,7 @@ impl Endpoints {
         self.family.announcers.iter().for_each(|announcer| announcer.gone(id));
         self.family.numbers.free(id);
         self.vanished.remove(&id);
+        self.unclaimed.remove(&id);
         self.family.barriers.gone(id);
         self.family.restoring.gone(id);
         let gone = PolicyMsg::BearsOnly { endpoint: id, identity: None };
@@ -283,6 +284,8 @@ impl Behaviour for Endpoints {
             EndpointsMsg::AnnounceTo(announcer) => self.family.announcers.push(announcer),
             EndpointsMsg::Cleaned => self.family.cleaned = true,
             EndpointsMsg::Look => self.look(cx),
+            EndpointsMsg::Abandoned { containers, reply } => self.abandoned(cx, containers, reply),
+            EndpointsMsg::Introduce { container, pod } => self.introduce(cx, &container, &pod),
         }
     }
 
@@ -303,6 +306,10 @@ impl Behaviour for Endpoints {
             EndpointsAnswer::StrangersGone(ids) => {
                 ids.into_iter().for_each(|id| self.family.numbers.free(id));
             }
+            EndpointsAnswer::Abandoned { containers, reply, answer } => {
+                self.abandoned_seen(cx, &containers, reply, answer);
+            }
+            EndpointsAnswer::Introduced(id, answer) => self.introduced(id, answer),
             EndpointsAnswer::Sweep => self.sweep(cx),
             EndpointsAnswer::Swept(answer) => self.swept(cx, answer),
         }

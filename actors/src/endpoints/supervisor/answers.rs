@@ -1,6 +1,8 @@
 //! Answers that concern the endpoints' supervisor: what comes of own questions, timers and ports.
 
-use super::messages::DeleteError;
+use std::collections::BTreeSet;
+
+use super::{Abandoned, messages::DeleteError};
 use crate::{
     endpoints::{ipam::IpamError, workloads::PodFacts},
     host::{AskError, Message, Reply, Time},
@@ -43,6 +45,17 @@ pub enum EndpointsAnswer {
         /// The endpoint's answer.
         answer: Result<u32, AskError>,
     },
+    /// What is at the interfaces of endpoints whose containers are gone.
+    Abandoned {
+        /// The containers.
+        containers: BTreeSet<String>,
+        /// Who follows their runtime.
+        reply: Reply<Abandoned>,
+        /// What the kernel says.
+        answer: Result<KernelDone, AskError>,
+    },
+    /// What the cluster says of the pod of an endpoint that learnt it of the container runtime.
+    Introduced(EndpointId, Result<PodFacts, AskError>),
     /// What the sweep saw.
     Swept(Result<KernelDone, AskError>),
 }
@@ -59,6 +72,8 @@ impl Message for EndpointsAnswer {
             Self::StrangersGone(_) => "StrangersGone",
             Self::Sweep => "Sweep",
             Self::Deleted { .. } => "Deleted",
+            Self::Abandoned { .. } => "Abandoned",
+            Self::Introduced(..) => "Introduced",
             Self::Swept(_) => "Swept",
         }
     }

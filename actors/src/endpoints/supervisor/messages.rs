@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::Regenerations;
+use super::{Abandoned, Regenerations};
 use crate::{
     endpoints::{
         endpoint::{
@@ -19,7 +19,7 @@ use crate::{
     host::{Lane, Message, Reply},
     model::{EndpointId, Labels},
     policy::rules::PolicyNews,
-    ports::Notices,
+    ports::{Notices, RuntimePod},
 };
 
 /// Which endpoint is meant, by any of the prefixes of the API.
@@ -159,6 +159,21 @@ pub enum EndpointsMsg {
     Cleaned,
     /// Look now at what the kernel holds of all endpoints, out of turn.
     Look,
+    /// From who follows the container runtime: these containers are gone. Answered once the kernel was
+    /// asked for the interfaces of their endpoints.
+    Abandoned {
+        /// Their identifiers.
+        containers: BTreeSet<String>,
+        /// Where the answer goes.
+        reply: Reply<Abandoned>,
+    },
+    /// From who follows the container runtime: whose sandbox a container is.
+    Introduce {
+        /// Its identifier.
+        container: String,
+        /// The pod.
+        pod: RuntimePod,
+    },
 }
 
 impl Message for EndpointsMsg {
@@ -182,6 +197,8 @@ impl Message for EndpointsMsg {
             Self::AnnounceTo(_) => "AnnounceTo",
             Self::Cleaned => "Cleaned",
             Self::Look => "Look",
+            Self::Abandoned { .. } => "Abandoned",
+            Self::Introduce { .. } => "Introduce",
         }
     }
 

@@ -120,7 +120,7 @@ fn is_in_doubt(view: &EndpointView) -> bool {
     !is_new || !matches!(view.state, Restoring | WaitingToRegenerate | Regenerating)
 }
 
-fn seen(answer: Result<KernelDone, AskError>) -> BTreeMap<EndpointId, Probe> {
+pub(super) fn seen(answer: Result<KernelDone, AskError>) -> BTreeMap<EndpointId, Probe> {
     let probes = KernelDone::of_one(answer, |outcome| match outcome {
         KernelOutcome::Probed(probes) => Some(probes),
         _ => None,

@@ -10,7 +10,7 @@ use std::{
 
 use super::{
     Announcer, EndpointsMsg, KernelLook, barrier::Barriers, child::SupervisedEndpoint,
-    numbers::EndpointNumbers, regenerations::Regenerations,
+    look::Unclaimed, numbers::EndpointNumbers, regenerations::Regenerations,
 };
 use crate::{
     endpoints::{
@@ -46,6 +46,8 @@ pub struct Endpoints {
     pub(super) inheriting: Option<Inheriting>,
     /// Endpoints whose interface was not there at the last look.
     pub(super) vanished: BTreeSet<EndpointId>,
+    /// Those whose container and interface are gone, and how long that is seen.
+    pub(super) unclaimed: BTreeMap<EndpointId, Unclaimed>,
     pub(super) collected: Time,
     /// When it is looked next for those who do not answer.
     pub(super) overdue: Option<TimerId>,
@@ -77,6 +79,7 @@ impl Endpoints {
             held: Vec::new(),
             inheriting: None,
             vanished: BTreeSet::new(),
+            unclaimed: BTreeMap::new(),
             collected: Time::default(),
             overdue: None,
             sweeping: false,

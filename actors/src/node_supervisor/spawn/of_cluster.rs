@@ -14,6 +14,7 @@ use crate::{
         addresses::AddressesPeers,
         api_server::{ClusterMsg, ClusterPeers, ClusterSupervisor},
         clustermesh::{Mesh, MeshMsg, MeshPeers},
+        container_runtime::{RuntimeFollower, RuntimeFollowerMsg, RuntimeFollowerPeers},
         definitions::{Definitions, DefinitionsMsg, DefinitionsPeers},
         publish::{Publisher, PublisherMsg, PublisherPeers},
         remote_nodes::{self, RemoteNodes, RemoteNodesMsg, RemoteNodesPeers},
@@ -24,6 +25,7 @@ use crate::{
     host::Ref,
     model::Feed,
     policy::rules::PolicyMsg,
+    restore::RestoreMsg,
 };
 
 /// By then definitions that the agent brings are established, as a rule.
@@ -158,6 +160,22 @@ impl Spawn<'_> {
         }
         self.late.session.set(kvstore.as_ref().map(|kvstore| kvstore.session.clone()));
         SharingActors { kvstore, crd }
+    }
+
+    /// Who follows the container runtime, if that is done.
+    pub(in crate::node_supervisor) fn container_runtime(
+        &self,
+        endpoints: &Ref<EndpointsMsg>,
+        restore: &Ref<RestoreMsg>,
+    ) -> Option<Ref<RuntimeFollowerMsg>> {
+        let runtime = self.ports.container_runtime.clone()?;
+        let (endpoints, restore) = (endpoints.clone(), restore.clone());
+        let peers = move || RuntimeFollowerPeers {
+            runtime: Rc::clone(&runtime),
+            endpoints: endpoints.clone(),
+            restore: restore.clone(),
+        };
+        Some(self.supervisor("container-runtime", RuntimeFollower::factory(peers)))
     }
 
     /// Who reads other clusters, if that is done.

@@ -24,6 +24,11 @@ fn fill(text: &str, values: &Value) -> String {
                 let end = lines.by_ref().find(|line| *line == "{{- end }}");
                 assert!(end.is_some(), "{line} has no end");
             }
+        } else if let Some(pair) = within(line, "{{- if ne .Values.", "\" }}") {
+            let (name, other) = pair.split_once(" \"").unwrap();
+            if go_text(at(values, name)) == other {
+                assert!(lines.by_ref().any(|line| line == "{{- end }}"), "{line} has no end");
+            }
         } else if let Some(name) = within(line, "{{- range $key, $value := .Values.", " }}") {
             let inside = lines.next().unwrap();
             assert_eq!(lines.next(), Some("{{- end }}"));
@@ -82,6 +87,9 @@ fn value_of(expression: &str, values: &Value) -> String {
             text.replace("\\n", "\n").replace("%%", "%")
         }
         None if first == ".Release.Service" => SERVICE.to_owned(),
+        None if first.starts_with("dir ") => {
+            variable(&first[4..]).rsplit_once('/').unwrap().0.to_owned()
+        }
         None => variable(first),
     };
     for function in parts {
@@ -129,6 +137,7 @@ fn the_chart_gives_what_is_installed() {
         "cni.confPath=/etc/k0s,cni.binPath=/opt/k0s,priorityClassName=,bpf.ctTcpMax=1000000",
         "extraConfig.log-format=null,extraConfig.labels=k8s:a !b,extraConfig.debug-x=true",
         "nodeSelector.kubernetes\\.io/os=null,podAnnotations.a/b=c: d,podLabels.team=net",
+        "containerRuntime.integration=containerd,containerRuntime.socketPath=/run/k3s/containerd/containerd.sock",
     ] {
         values.set(text).unwrap();
     }
@@ -149,6 +158,14 @@ fn the_chart_gives_what_is_installed() {
         let last = |list: &Value| list.as_array().unwrap().last().unwrap()["name"].clone();
         let (volume, mount) = (last(&pod["volumes"]), last(&pod["containers"][0]["volumeMounts"]));
         assert_eq!((volume, mount), ("etcd".into(), "etcd".into()), "{kind}");
+    }
+    // Both know the runtime's socket, or both do not.
+    for (integration, count) in [("containerd", 3), ("none", 0)] {
+        let mut values = Values::default();
+        values.set(&format!("containerRuntime.integration={integration}")).unwrap();
+        assert_eq!(charted(&values), installed(&values));
+        let all = Value::Array(charted(&values)).to_string();
+        assert_eq!(all.matches("/run/containerd").count(), count, "{all}");
     }
 }
 

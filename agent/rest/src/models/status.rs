@@ -41,6 +41,8 @@ pub struct StatusDetails {
     pub cluster_mesh: Option<ClusterMeshStatus>,
     pub cni_chaining: Mode,
     pub cni_file: Status,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container_runtime: Option<Status>,
     /// Actors do what controllers did; those that something is wrong with are shown as such.
     pub controllers: Vec<Controller>,
     pub datapath_mode: String,

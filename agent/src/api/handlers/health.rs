@@ -98,6 +98,7 @@ fn details(
         cluster_mesh: views.mesh.map(|clusters| ClusterMeshStatus { clusters }),
         cni_chaining: Mode::new(&facts.features.cni_chaining),
         cni_file: features::cni_file(&facts.features),
+        container_runtime: views.runtime,
         controllers: troubles.into_iter().map(controller).collect(),
         datapath_mode: "veth".to_owned(),
         encryption: Mode::new("Disabled"),

@@ -277,6 +277,7 @@ fn live(errands: Errands, ready: &mpsc::Sender<Arc<Beat>>) {
             kvstore: None,
             crd: None,
             mesh: None,
+            container_runtime: None,
         };
         ready.send(node_supervisor.host.beat()).unwrap();
         errands.run(node_supervisor).await;

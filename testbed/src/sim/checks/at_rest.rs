@@ -15,7 +15,7 @@ use volvox_actors_simulated::{
 };
 
 use crate::sim::{
-    history::events::StoreEvent,
+    history::events::{RuntimeNews, StoreEvent},
     model::{PODS, REMOTE_PODS, SOURCES, other_nodes::NODES},
     world::{connections::HOST_PEER, node::Node, remote_cluster},
 };
@@ -35,6 +35,7 @@ impl Node {
         self.deliver(false);
         self.store(StoreEvent::Up);
         self.remote_store(StoreEvent::Up);
+        self.runtime_says(RuntimeNews::Up);
         let mut lacks = None;
         for (nth, seconds) in PATIENCE.into_iter().enumerate() {
             self.ask_queued();

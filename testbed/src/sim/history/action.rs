@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::events::{ApiServerEvent, DeviceEvent, Removal, StoreEvent, Victim};
+use super::events::{ApiServerEvent, DeviceEvent, Removal, RuntimeNews, StoreEvent, Victim};
 use crate::sim::model::{
     policies::{App, Policy},
     service_members::Members,
@@ -73,6 +73,8 @@ pub enum Action {
         /// Its label.
         app: Option<App>,
     },
+    /// The container runtime says something, or agents follow it from now on.
+    Runtime(RuntimeNews),
     /// A service has other backends, comes, or goes.
     Service {
         /// The service.
@@ -271,6 +273,7 @@ impl fmt::Display for Action {
             Self::RemotePod { number, app: Some(app) } => {
                 write!(f, "remote pod {number} is {}", app.name())
             }
+            Self::Runtime(news) => write!(f, "the container runtime {news}"),
             Self::Service { number, members: None, reported } => {
                 write!(f, "service {number} is gone{}", heard(reported))
             }

@@ -42,6 +42,27 @@ pub enum StoreEvent {
     Restored,
 }
 
+/// What the container runtime says of pods. What it says of pods that went is true, and comes by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuntimeNews {
+    /// Agents follow it from now on.
+    Followed,
+    /// The container of a pod that lives has ended.
+    Exited(u8),
+    /// The container of a pod that lives does not exist.
+    Removed(u8),
+    /// A pod's container runs, if the pod lives.
+    Runs(u8),
+    /// It has no containers any more, and does not say so.
+    Forgets,
+    /// It is gone.
+    Down,
+    /// It takes what it is asked and says nothing.
+    Hung,
+    /// It is there, and answers.
+    Up,
+}
+
 /// What happens to an interface to other machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceEvent {
@@ -95,6 +116,21 @@ impl fmt::Display for StoreEvent {
             Self::Lost => "does what it was asked, and the answers are lost",
             Self::Restored => "is restored from a snapshot",
         })
+    }
+}
+
+impl fmt::Display for RuntimeNews {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Followed => f.write_str("is followed"),
+            Self::Exited(pod) => write!(f, "says that the container of pod {pod} ended"),
+            Self::Removed(pod) => write!(f, "says that the container of pod {pod} is no more"),
+            Self::Runs(pod) => write!(f, "says that the container of pod {pod} runs"),
+            Self::Forgets => f.write_str("has forgotten all"),
+            Self::Down => f.write_str("goes"),
+            Self::Hung => f.write_str("hangs"),
+            Self::Up => f.write_str("answers"),
+        }
     }
 }
 

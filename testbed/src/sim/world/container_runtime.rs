@@ -102,6 +102,7 @@ impl Node {
         let ifindex = pod.ifindex();
         self.world.kernel.tamper(|state| state.unplug(ifindex));
         self.oracle.borrow_mut().expected.pods.remove(&number);
+        self.container_goes(number);
     }
 
     /// An interface goes, and nobody says so.
@@ -250,6 +251,7 @@ impl Node {
         let (link, spec) = (pod.link(), pod.spec(addresses));
         self.world.kernel.tamper(|state| state.plug(link));
         self.oracle.borrow_mut().expected.pods.insert(number, subject);
+        self.container_runs(number);
         let answer = self.world.begin_create(spec);
         self.pod(number).call = Some(Call::Endpoint(answer));
     }

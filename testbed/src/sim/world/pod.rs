@@ -71,6 +71,11 @@ impl Pod {
         format!("{}:{}", self.container(incarnation), self.container_ifname())
     }
 
+    /// UID of the object.
+    pub(in crate::sim) fn uid(&self) -> String {
+        format!("uid-{}-{}", self.number, self.incarnation)
+    }
+
     /// Number of its host-side interface.
     pub(in crate::sim) fn ifindex(&self) -> u32 {
         u32::from(self.number) * 1_000 + self.incarnation
@@ -94,7 +99,7 @@ impl Pod {
             addresses,
             namespace: NAMESPACE.to_owned(),
             pod_name: Self::name(self.number),
-            pod_uid: format!("uid-{}-{}", self.number, self.incarnation),
+            pod_uid: self.uid(),
             ..EndpointSpec::default()
         }
     }

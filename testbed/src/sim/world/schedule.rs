@@ -35,7 +35,8 @@ impl Node {
         let disk = usize::from(self.world.disk.jobs() > 0);
         let said = self.api_server_jobs();
         let stored = self.store_jobs();
-        let all = cells + jobs + disk + said + stored + self.remote_store_jobs();
+        let meshed = self.remote_store_jobs();
+        let all = cells + jobs + disk + said + stored + meshed + self.runtime_jobs();
         if all == 0 {
             return false;
         }
@@ -54,8 +55,11 @@ impl Node {
         } else if chosen < cells + jobs + disk + said + stored {
             self.step_store(chosen - cells - jobs - disk - said);
             true
-        } else {
+        } else if chosen < all - self.runtime_jobs() {
             self.step_remote_store(chosen - cells - jobs - disk - said - stored);
+            true
+        } else {
+            self.step_runtime();
             true
         }
     }

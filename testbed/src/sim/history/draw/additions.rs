@@ -6,7 +6,7 @@ use crate::{
     sim::{
         history::{
             action::Action,
-            events::{ApiServerEvent, DeviceEvent, Removal, StoreEvent},
+            events::{ApiServerEvent, DeviceEvent, Removal, RuntimeNews, StoreEvent},
         },
         model::{
             REMOTE_CLUSTER_PODS, REMOTE_PODS,
@@ -167,6 +167,29 @@ pub(super) fn foreign_removals(actions: Vec<Action>, random: &mut Random) -> Vec
         if random.roll(8) == 0 {
             let what = random.one_of(&[Removal::Routes, Removal::FirstPlace, Removal::Interface]);
             all.push(Action::ForeignRemoval { pod: pod(random), what, seed: random.number() });
+        }
+    }
+    all
+}
+
+/// The same, where agents follow the container runtime, which now and then says of pods what is not so, or
+/// nothing. Its news take effect in a while, if at all.
+pub(super) fn runtime(actions: Vec<Action>, random: &mut Random) -> Vec<Action> {
+    use RuntimeNews::{Down, Exited, Followed, Forgets, Hung, Removed, Runs, Up};
+    let mut all = vec![Action::Runtime(Followed)];
+    for action in actions {
+        all.push(action);
+        if random.roll(10) > 0 {
+            continue;
+        }
+        let number = pod(random);
+        let of_pods = [Exited(number), Removed(number), Removed(number), Runs(number)];
+        let of_itself = [Forgets, Down, Hung, Up];
+        let kind = if random.roll(2) == 0 { &of_pods } else { &of_itself };
+        let news = random.one_of(kind);
+        all.push(Action::Runtime(news));
+        if random.roll(3) == 0 {
+            all.push(Action::Time { ms: 70_000, seed: random.number() });
         }
     }
     all
