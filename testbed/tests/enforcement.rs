@@ -64,7 +64,7 @@ fn enforcement_is_changed_under_traffic_and_nothing_allowed_is_lost() {
             Some(&json!({ "policy-enforcement": "often" })),
         )?;
         ensure!(refused.status == 400, "{refused:?}");
-        drop(forbidden.stop()?);
+        forbidden.stop()?;
         stop_clean(allowed)
     });
 }

@@ -211,7 +211,7 @@ fn an_agent_that_restores_nothing_serves_only_what_is_new_and_gives_no_number_tw
             stream.answers() == answered,
             "an endpoint that the agent does not know is reached"
         );
-        drop(stream.stop()?);
+        stream.stop()?;
         let pods = ["fleet/new-1", "fleet/new-2"]
             .map(|name| lab::Pod::create(&fleet.node, name, &[("app", "app-1")], Through::Cni));
         let [from, to] = pods;
