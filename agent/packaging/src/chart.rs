@@ -10,10 +10,9 @@ use serde_json::{Map, Value};
 
 use crate::{
     PART_OF, definitions,
+    names::named,
     objects::{Marks, entries, rendered},
-    settings::{
-        Kind, NO_RUNTIME, Place, RUNTIME, RUNTIME_FLAG, RUNTIME_SOCKET, SETTINGS, Setting, named,
-    },
+    settings::{Kind, NO_RUNTIME, Place, RUNTIME, RUNTIME_FLAG, RUNTIME_SOCKET, SETTINGS, Setting},
     values::{at, defaults},
 };
 

@@ -5,6 +5,7 @@
 
 mod chart;
 mod kinds;
+mod names;
 mod objects;
 mod settings;
 #[cfg(test)]

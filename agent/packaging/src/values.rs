@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use crate::{
+    names::{named, nearest},
     objects,
-    settings::{Initial, Kind, Place, RUNTIME_SOCKET, SETTINGS, Setting, named, nearest},
+    settings::{Initial, Kind, Place, RUNTIME_SOCKET, SETTINGS, Setting},
 };
 
 /// Why a value is not taken.
