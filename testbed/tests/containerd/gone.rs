@@ -10,6 +10,8 @@ use crate::{pod::Pod, pod_manifest, runtime::Containerd, wait_until};
 
 /// The agent waits 30 s for a DEL, and looks every 15 s.
 const GOES_WITHIN: Duration = Duration::from_secs(120);
+/// A plugin that never tells the agent.
+const SAYS_NOTHING: &str = "#!/bin/sh\nexit 0\n";
 /// By then it would have gone.
 const STAYS_FOR: Duration = Duration::from_secs(75);
 
@@ -54,18 +56,30 @@ fn until_left(node: &Node, count: usize) -> Result<()> {
     Ok(())
 }
 
+/// A node whose agent follows the runtime.
+fn followed() -> Result<(Node, Containerd)> {
+    let mut node = node()?;
+    let runtime = Containerd::start(&node)?;
+    until_followed(&mut node)?;
+    Ok((node, runtime))
+}
+
+/// Two pods, of which the second one reaches the first.
+fn pods(runtime: &Containerd) -> Result<[Pod<'_>; 2]> {
+    let web = Pod::run(runtime, "shop", "web")?;
+    let friend = Pod::run(runtime, "shop", "friend")?;
+    wait_until(true, &friend, &web)?;
+    Ok([web, friend])
+}
+
 #[test]
 fn a_pod_whose_del_never_comes_goes_when_its_container_and_its_interface_are_gone() {
     lab::test(
         "gone::a_pod_whose_del_never_comes_goes_when_its_container_and_its_interface_are_gone",
         || {
-            let mut node = node()?;
-            let runtime = Containerd::start(&node)?;
-            until_followed(&mut node)?;
-            let web = Pod::run(&runtime, "shop", "web")?;
-            let friend = Pod::run(&runtime, "shop", "friend")?;
-            wait_until(true, &friend, &web)?;
-            runtime.replace_plugin(&node, "#!/bin/sh\nexit 0\n")?;
+            let (node, runtime) = followed()?;
+            let [_web, friend] = pods(&runtime)?;
+            runtime.replace_plugin(&node, SAYS_NOTHING)?;
             friend.remove()?;
             ensure!(node.endpoints()?.len() == 2, "somebody said DEL");
             until_left(&node, 1)?;
@@ -84,13 +98,9 @@ fn a_pod_that_goes_while_the_agent_is_dead_and_cannot_be_told_of_is_gone_afterwa
     lab::test(
         "gone::a_pod_that_goes_while_the_agent_is_dead_and_cannot_be_told_of_is_gone_afterwards",
         || {
-            let mut node = node()?;
-            let runtime = Containerd::start(&node)?;
-            until_followed(&mut node)?;
-            let web = Pod::run(&runtime, "shop", "web")?;
-            let friend = Pod::run(&runtime, "shop", "friend")?;
-            wait_until(true, &friend, &web)?;
-            runtime.replace_plugin(&node, "#!/bin/sh\nexit 0\n")?;
+            let (mut node, runtime) = followed()?;
+            let [_web, friend] = pods(&runtime)?;
+            runtime.replace_plugin(&node, SAYS_NOTHING)?;
             node.kill_agent()?;
             friend.remove()?;
             node.start_agent()?;
@@ -102,12 +112,8 @@ fn a_pod_that_goes_while_the_agent_is_dead_and_cannot_be_told_of_is_gone_afterwa
 #[test]
 fn a_pod_whose_sandbox_ended_stays_while_its_interface_lives() {
     lab::test("gone::a_pod_whose_sandbox_ended_stays_while_its_interface_lives", || {
-        let mut node = node()?;
-        let runtime = Containerd::start(&node)?;
-        until_followed(&mut node)?;
-        let web = Pod::run(&runtime, "shop", "web")?;
-        let friend = Pod::run(&runtime, "shop", "friend")?;
-        wait_until(true, &friend, &web)?;
+        let (mut node, runtime) = followed()?;
+        let [web, _friend] = pods(&runtime)?;
         web.end_sandbox()?;
         node.wait("it does not hear that the sandbox ended", |node| {
             let line = runtime_health(node)?["msg"].to_string();
@@ -117,7 +123,7 @@ fn a_pod_whose_sandbox_ended_stays_while_its_interface_lives() {
         node.wait_for_ready(2)?;
         ensure!(node.endpoints()?.len() == 2, "a pod went although its interface lives");
         // Now that goes as well.
-        runtime.replace_plugin(&node, "#!/bin/sh\nexit 0\n")?;
+        runtime.replace_plugin(&node, SAYS_NOTHING)?;
         web.remove()?;
         until_left(&node, 1)
     });
@@ -126,14 +132,8 @@ fn a_pod_whose_sandbox_ended_stays_while_its_interface_lives() {
 #[test]
 fn a_containerd_that_ends_and_starts_again_costs_no_pod() {
     lab::test("gone::a_containerd_that_ends_and_starts_again_costs_no_pod", || {
-        let mut node = node()?;
-        let mut runtime = Containerd::start(&node)?;
-        until_followed(&mut node)?;
-        {
-            let web = Pod::run(&runtime, "shop", "web")?;
-            let friend = Pod::run(&runtime, "shop", "friend")?;
-            wait_until(true, &friend, &web)?;
-        }
+        let (mut node, mut runtime) = followed()?;
+        pods(&runtime)?;
         runtime.end()?;
         node.wait("it does not notice that containerd is gone", |node| Ok(state(node)? != "Ok"))?;
         std::thread::sleep(STAYS_FOR);
