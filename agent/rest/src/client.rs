@@ -302,10 +302,11 @@ async fn connected(socket: &Path) -> io::Result<Connection> {
     Ok(sender)
 }
 
-/// Whether an agent that is starting can look like this.
+/// Whether an agent that is starting can look like this, or one that ends: who waits in the queue of a socket
+/// that closes is reset.
 fn may_come(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionRefused, NotFound, WouldBlock};
-    matches!(error.kind(), NotFound | ConnectionRefused | WouldBlock)
+    use io::ErrorKind::{ConnectionRefused, ConnectionReset, NotFound, WouldBlock};
+    matches!(error.kind(), NotFound | ConnectionRefused | ConnectionReset | WouldBlock)
 }
 
 /// The agent's words: a bare JSON string, an object with a message, or plain text.

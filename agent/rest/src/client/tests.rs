@@ -1,7 +1,11 @@
 //! Tests: the client reads answers, names refusals, waits for an agent that starts, and says
 //! whether a request may have been done.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use axum::{Json, Router, http::StatusCode, routing::get};
 use hyper::Method;
@@ -11,7 +15,7 @@ use tokio::{
     net::UnixListener,
 };
 
-use super::{RestClient, RestError, escape};
+use super::{CONNECT_PATIENCE, RestClient, RestError, escape};
 
 fn run(test: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
@@ -94,6 +98,36 @@ fn a_dead_agent_is_unreachable_and_the_socket_named() {
         assert!(matches!(error, RestError::Unreachable { .. }), "{error}");
         assert!(error.to_string().contains("agent.sock"), "{error}");
         assert!(!error.is_ambiguous());
+    });
+}
+
+/// An agent that starts itself again closes its socket while clients wait in its queue.
+#[test]
+fn who_waits_in_the_queue_of_a_socket_that_closes_connects_to_the_next() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("agent.sock");
+        let (path, end) = (socket.clone(), std::sync::Arc::new(AtomicBool::new(false)));
+        let ended = end.clone();
+        // It accepts nobody, and closes as fast as it can.
+        let agents = std::thread::spawn(move || {
+            while !ended.load(Ordering::Relaxed) {
+                let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+                std::thread::yield_now();
+                drop(listener);
+                std::fs::remove_file(&path).unwrap();
+            }
+        });
+        let client = client(&socket).patience(CONNECT_PATIENCE);
+        let mut outcomes = Vec::new();
+        for _ in 0..2000 {
+            outcomes.push(client.reach().await);
+        }
+        end.store(true, Ordering::Relaxed);
+        agents.join().unwrap();
+        for outcome in outcomes {
+            outcome.unwrap();
+        }
     });
 }
 
