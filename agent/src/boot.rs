@@ -340,8 +340,9 @@ fn read_kernel(config: &Config) -> anyhow::Result<(Datapath, KernelSnapshot)> {
             nat: sizes.nat,
             maglev: config.bpf_lb_maglev_table_size,
         },
-        sockets: config.bpf_lb_sock.then(|| config.cgroup_root.clone()),
-        end_tcp: config.lb_sock_terminate_all_protos,
+        sockets: config.attaching.bpf_lb_sock.then(|| config.cgroup_root.clone()),
+        tcx: config.attaching.enable_tcx,
+        end_tcp: config.attaching.lb_sock_terminate_all_protos,
         sysctl: sysctl(config),
     })?;
     let snapshot = datapath.snapshot_at_boot()?;

@@ -5,6 +5,7 @@
 //! Names and defaults are Cilium 1.19's where the thing exists there.
 
 mod aggregation;
+mod attaching;
 mod check;
 mod cilium_keys;
 mod cni;
@@ -30,6 +31,7 @@ use volvox_cluster::{Access, Servers};
 use volvox_etcd::EtcdOptions;
 
 pub use aggregation::{MonitorAggregation, TcpFlags, TcpFlagsError};
+pub use attaching::AttachOptions;
 pub use cni::{ChainingMode, CniOptions};
 pub use error::ConfigError;
 pub use kube_proxy::KubeProxyOptions;

@@ -9,7 +9,9 @@
 //! through connection tracking are shared by all that asked meanwhile; loads too.
 
 mod conntrack;
+mod device_filters;
 mod devices;
+mod filter;
 mod flipper;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
@@ -51,6 +53,7 @@ use volvox_actors::{
 };
 
 use crate::ports::{Workers, WorkersError};
+pub use filter::AttachMode;
 use flipper::Flipper;
 use hooks::Place;
 pub use maps::MapSizes;

@@ -26,7 +26,7 @@ use crate::{
         Api, Facts, Features, KubeProxyLook, Limiter, Opening, RuntimeOptions, dashboard_router,
         health_router, kube_proxy_healthz_router, metrics_router, router,
     },
-    boot::{Boot, NodeNumbers},
+    boot::Boot,
     config::Config,
     gateway::Gateway,
     node_name::node_name,
@@ -62,7 +62,7 @@ impl Servers {
         ears: Ears,
         notified: Notified,
     ) -> anyhow::Result<Self> {
-        let facts = facts(config, &boot.node)?;
+        let facts = facts(config, boot)?;
         let api = Api {
             gateway,
             options: Arc::new(RuntimeOptions::new(
@@ -136,13 +136,15 @@ impl Drop for ApiServer {
     }
 }
 
-fn facts(config: &Config, node: &NodeNumbers) -> anyhow::Result<Facts> {
+fn facts(config: &Config, boot: &Boot) -> anyhow::Result<Facts> {
+    let node = &boot.node;
     let settings = serde_json::to_value(config).context("settings as JSON")?;
     Ok(Facts {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         node_name: node_name(),
         ipv4_range: node.ipv4_range,
         ipv6_range: node.ipv6_range,
+        attach_mode: boot.datapath.attach_mode(),
         routing: settings::routing(config),
         ipam_mode: config.ipam.map_or(IpamMode::ClusterPool, IpamMode::from).to_string(),
         host_firewall: config.enable_host_firewall,
@@ -174,7 +176,7 @@ fn features(config: &Config) -> anyhow::Result<Features> {
             ipv6: config.enable_ipv6 && config.enable_ipv6_masquerade,
         },
         kube_proxy_replacement: config.kube_proxy.replacement,
-        socket_lb: config.bpf_lb_sock,
+        socket_lb: config.attaching.bpf_lb_sock,
         algorithm: word(serde_json::to_value(config.bpf_lb_algorithm)?),
         mode: word(serde_json::to_value(config.bpf_lb_mode)?),
         maglev_table: config.bpf_lb_maglev_table_size,

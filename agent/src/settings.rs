@@ -97,8 +97,8 @@ pub fn node_supervisor(
             external_cluster_ip: config.bpf_lb_external_clusterip,
             inside_only: !config.kube_proxy.replacement,
         },
-        sockets: config.bpf_lb_sock,
-        ends_tcp: config.lb_sock_terminate_all_protos,
+        sockets: config.attaching.bpf_lb_sock,
+        ends_tcp: config.attaching.lb_sock_terminate_all_protos,
         node: NodeSettings {
             families,
             router: node.router,

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use crate::{
-    bench, cluster, demo,
+    bench, cluster, demo, kernels,
     lab::{self, build},
     picture, sim, tidy,
 };
@@ -44,6 +44,11 @@ enum Verb {
         #[command(flatten)]
         options: cluster::Options,
     },
+    /// Try Volvox on other kernels, in virtual machines
+    Kernels {
+        #[command(flatten)]
+        options: kernels::Options,
+    },
     /// Build the agent that upgrades are tried with: its programs differ
     OtherAgent,
     /// Run a command in an empty lab
@@ -62,6 +67,9 @@ enum Verb {
 
 /// Does what the command line says; the exit code.
 pub fn run(cli: &Cli) -> Result<i32> {
+    if let Verb::Kernels { options } = &cli.verb {
+        return kernels::run(options);
+    }
     if !lab::is_inside() {
         match &cli.verb {
             Verb::Tidy => return tidy::run().map(|()| 0),
@@ -75,7 +83,7 @@ pub fn run(cli: &Cli) -> Result<i32> {
                 cluster::list();
                 return Ok(0);
             }
-            Verb::Lab { .. } => {}
+            Verb::Lab { .. } | Verb::Kernels { .. } => {}
             Verb::Bench { verb: bench::Verb::Upgrade, .. } => build::build_other()?,
             Verb::Bench { .. }
             | Verb::Cluster { .. }
@@ -92,7 +100,7 @@ pub fn run(cli: &Cli) -> Result<i32> {
             let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(picture::FILE);
             picture::make(&file, picture::PODS)
         }
-        Verb::Tidy | Verb::Flags | Verb::OtherAgent | Verb::Sim { .. } => {
+        Verb::Kernels { .. } | Verb::Tidy | Verb::Flags | Verb::OtherAgent | Verb::Sim { .. } => {
             unreachable!("none of them needs the lab")
         }
     })

@@ -4,6 +4,7 @@
 //! between its pods and counts what is lost. On a [`fleet`] of pods, [`demo`] shows what a restart
 //! costs and [`mod@bench`] measures it. [`picture`] is of the dashboard. [`tidy`] looks at the
 //! sources.
+//! [`kernels`] tries it all in virtual machines of other kernels.
 //! The [simulator](sim) needs none of this: it lives through thousands of nodes in memory.
 
 pub mod bench;
@@ -11,6 +12,7 @@ pub mod cli;
 pub mod cluster;
 pub mod demo;
 pub mod fleet;
+pub mod kernels;
 pub mod lab;
 pub mod picture;
 pub mod progress;

@@ -92,6 +92,7 @@ pub(super) async fn show(
         ),
         ("Addresses", details.ipam.status.trim_end_matches(", ").replace(", ", "\n")),
         ("Devices", device_lines(&devices)),
+        ("Programs", program_line(&details.attach_mode)),
         ("Services", service_lines(&services)),
         ("KubeProxy", replacement_line(&details.kube_proxy_replacement)),
         ("KVStore", kvstore_line(&details.kvstore)),
@@ -166,6 +167,18 @@ fn device_lines(devices: &DevicesStatus) -> String {
         [] => "none leads out".to_owned(),
         all => all.iter().map(line).collect::<Vec<_>>().join("\n"),
     }
+}
+
+/// By what they run at interfaces, and what that costs.
+fn program_line(attach_mode: &str) -> String {
+    match attach_mode {
+        "tcx" => "by TCX links",
+        "tc" => {
+            "by filters of clsact, not by TCX links: one that somebody adds later may run first"
+        }
+        other => other,
+    }
+    .to_owned()
 }
 
 /// How many there are, how far they are written, and what pruning waits for.

@@ -235,6 +235,13 @@ pub const SETTINGS: &[Setting] = &[
         "Whether sockets of nodes and pods choose backends themselves",
     ),
     flag(
+        "bpf.enableTCX",
+        "enable-tcx",
+        Switch,
+        TRUE,
+        "Whether programs are attached by TCX links, by filters otherwise",
+    ),
+    flag(
         "bpf.ctTcpMax",
         "bpf-ct-global-tcp-max",
         Number(ROWS_MAX),

@@ -31,7 +31,8 @@ pub(super) fn troubles(status: &DevicesStatus) -> Vec<Trouble> {
     let behind = status.devices.iter().filter_map(|device| {
         let trouble = device.trouble.as_ref()?;
         let text = format!(
-            "device {}: {trouble}: ours are put before it; if that stays so, see what attaches it",
+            "device {}: {trouble}: where there are TCX links ours are put before it; if that stays so, see what \
+             attaches it",
             device.name
         );
         Some(Trouble::new(format!("device-{}", device.name), 1, text))
@@ -47,7 +48,8 @@ pub(super) fn troubles(status: &DevicesStatus) -> Vec<Trouble> {
         Trouble::new(format!("device-{name}"), 0, text)
     });
     let mount = status.mount.iter().map(|text| Trouble::new("bpf-file-system", 1, text.clone()));
-    let own = missing.chain(mount).chain(passed_over).chain(awaited);
+    let programs = status.programs.iter().map(|text| Trouble::new("programs", 1, text.clone()));
+    let own = missing.chain(mount).chain(programs).chain(passed_over).chain(awaited);
     own.chain(behind).chain(failing).chain(failed).collect()
 }
 

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use volvox_actors::{model::ClusterId, node::routes::RoutingMode};
 
 use super::Features;
+use crate::datapath::AttachMode;
 
 /// What the API says of the agent and never changes while it runs.
 #[derive(Clone, Debug)]
@@ -24,6 +25,8 @@ pub struct Facts {
     pub ipv4_range: Option<Ipv4Net>,
     /// Pool of IPv6 addresses; none if the family is off.
     pub ipv6_range: Option<Ipv6Net>,
+    /// By what programs are attached to interfaces.
+    pub attach_mode: AttachMode,
     /// How packets of pods reach other nodes.
     pub routing: RoutingMode,
     /// Who chooses the pool: `kubernetes`, `cluster-pool`.

@@ -27,7 +27,7 @@ pub(super) fn parts(config: &Config) -> Parts {
         (Parts::MASQUERADE_IPV4, ipv4),
         (Parts::MASQUERADE_IPV6, ipv6),
         (Parts::MAGLEV, has_tables),
-        (Parts::SOCKETS, config.bpf_lb_sock),
+        (Parts::SOCKETS, config.attaching.bpf_lb_sock),
     ]
     .into_iter()
     .filter(|(_, on)| !on)

@@ -82,7 +82,6 @@ const KEYS: &[(&str, Meaning)] = &[
     ("enable-policy-secrets-sync", Others),
     ("enable-sctp", Fixed(&["true", "false", ""], "")),
     ("enable-service-topology", Fixed(OFF, "hints of topology are not heeded")),
-    ("enable-tcx", Fixed(&["true"], "programs are attached by tcx")),
     (VTEP, Fixed(OFF, "there are no tunnels to other VXLAN endpoints")),
     ("enable-well-known-identities", Fixed(OFF, "there are no identities for a managed etcd")),
     ("enable-wireguard", Fixed(OFF, "traffic between nodes is not encrypted")),

@@ -15,9 +15,9 @@ use volvox_etcd::EtcdOptions;
 use volvox_system::duration::{as_nanoseconds, parse_duration};
 
 use super::{
-    AllowLocalhost, CniOptions, EnablePolicy, IdentityAllocationMode, Ipam, KubeProxyOptions,
-    KvStoreKind, LbAlgorithm, LbMode, LogFormat, LogLevel, MonitorAggregation, NoBackendResponse,
-    NodeAddress, Range, RateLimits, RoutingMode, TcpFlags, TunnelProtocol,
+    AllowLocalhost, AttachOptions, CniOptions, EnablePolicy, IdentityAllocationMode, Ipam,
+    KubeProxyOptions, KvStoreKind, LbAlgorithm, LbMode, LogFormat, LogLevel, MonitorAggregation,
+    NoBackendResponse, NodeAddress, Range, RateLimits, RoutingMode, TcpFlags, TunnelProtocol,
     aggregation::parse_interval,
     values::{
         OptionalAddress, RuntimeEndpoint, parse_lease_ttl, parse_list, parse_listen_address,
@@ -357,16 +357,10 @@ pub struct Config {
     #[serde(rename = "LBMapEntries")]
     pub bpf_lb_map_max: u32,
 
-    /// Whether sockets of this node and of its pods connect to backends of services themselves,
-    /// instead of having packets translated: those below --cgroup-root
-    #[arg(long, action = ArgAction::Set, default_value = "false", value_name = "BOOL")]
-    #[serde(rename = "EnableSocketLB")]
-    pub bpf_lb_sock: bool,
-
-    /// Whether their TCP connections to a backend that is gone end, too, as those of datagram sockets do
-    #[arg(long, action = ArgAction::Set, default_value = "false", value_name = "BOOL")]
-    #[serde(rename = "LBSockTerminateAllProtos")]
-    pub lb_sock_terminate_all_protos: bool,
+    /// Where programs are attached, and by what.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub attaching: AttachOptions,
 
     /// How backends of services that are reached from outside the cluster are chosen
     #[arg(long, value_enum, ignore_case = true, default_value = "random")]

@@ -1,4 +1,4 @@
-//! Programs at the node's devices, and at the tunnel to other nodes, by pinned links.
+//! Programs at the node's devices, and at the tunnel to other nodes, by pinned links or by filters.
 //!
 //! A device's programs are loaded when the first device is to run them, and pinned beside those of
 //! the endpoints, with which they are replaced.
@@ -9,13 +9,14 @@ use volvox_actors::ports::{DeviceKind, DeviceLinks, DeviceTables, HookState, Ker
 use volvox_bpf_progs::{DEVICE_OBJECT, OVERLAY_OBJECT, object};
 use volvox_maps::{
     error::{DatapathError, netlink, refused},
-    pins::{Pins, bpffs, names, refused_pin, remove_dir, rename, unpin},
+    pins::{Pins, bpffs, make_dir, names, refused_pin, remove_dir, rename, unpin},
     rows::{device_row, unmasqueraded4, unmasqueraded6},
     sys::{self, TCX_EGRESS, TCX_INGRESS},
 };
 use volvox_system::netlink::Socket;
 
 use super::{
+    filter::AttachMode,
     generation::{Build, Program},
     link::{PinnedLink, Replaced, Spot},
     loader,
@@ -49,6 +50,7 @@ pub(super) struct Devices<'a> {
     pub(super) maps: &'a Maps,
     pub(super) build: Build,
     pub(super) writes: &'a Writes,
+    pub(super) mode: AttachMode,
 }
 
 impl Devices<'_> {
@@ -67,11 +69,20 @@ impl Devices<'_> {
             current.insert(kind, self.pinned_programs(kind)?);
         }
         for name in self.names()? {
-            let kind = match self.link(&name, OVERLAY[0].program)?.is_some() {
-                true => DeviceKind::Overlay,
-                false => DeviceKind::Native,
+            let note = self.note(&name)?;
+            let is_overlay = self.link(&name, OVERLAY[0].program)?.is_some();
+            let kind = match note {
+                _ if is_overlay => DeviceKind::Overlay,
+                Some(note) => note.kind,
+                None => DeviceKind::Native,
             };
-            let (ifindex, state) = self.state(&name, kind, current[&kind].as_deref())?;
+            let current = current[&kind].as_deref();
+            let (ifindex, state) = match (self.mode, note) {
+                (AttachMode::Clsact, Some(note)) => self.filtered_state(note, current)?,
+                (AttachMode::Tcx, None) => self.state(&name, kind, current)?,
+                // From another mode: it is to be attached again.
+                _ => (self.interface_of(&name)?.unwrap_or(0), HookState::Stale),
+            };
             match ifindex {
                 0 => drop(tables.gone.insert(name)),
                 _ => drop(tables.links.insert(ifindex, DeviceLinks { name, kind, state })),
@@ -114,11 +125,15 @@ impl Devices<'_> {
     ) -> Result<(), KernelError> {
         let programs = self.programs(kind)?;
         self.take_over(ifindex, name)?;
+        if self.mode == AttachMode::Clsact {
+            return self.attach_by_filters((ifindex, name), kind, &programs);
+        }
         let mut replaced = Replaced::default();
         for (hook, program) in hooks(kind).iter().zip(&programs) {
             self.attach_one((ifindex, name), *hook, program, &mut replaced)?;
         }
-        Ok(())
+        // Those of another mode; links run before them.
+        self.remove_filters(name)
     }
 
     fn attach_one(
@@ -159,7 +174,7 @@ impl Devices<'_> {
         Ok(())
     }
 
-    /// Where the links run that are pinned by a name.
+    /// Where the programs run that are pinned or noted by a name.
     fn interface_of(&self, name: &str) -> Result<Option<u32>, KernelError> {
         for hook in NATIVE.iter().chain(&OVERLAY) {
             if let Some(link) = self.link(name, hook.program)?
@@ -168,18 +183,20 @@ impl Devices<'_> {
                 return Ok(Some(link.ifindex));
             }
         }
-        Ok(None)
+        let Some(note) = self.note(name)? else { return Ok(None) };
+        let link = Socket::open().and_then(|mut socket| socket.link_by_index(note.ifindex));
+        Ok(link.map_err(netlink)?.map(|link| link.ifindex))
     }
 
-    /// Removes the links that are pinned by a name, the way out first.
+    /// Removes the links and filters of a name, the way out first.
     pub(super) fn detach(&self, name: &str) -> Result<(), KernelError> {
         for hook in NATIVE.iter().chain(&OVERLAY).rev() {
             PinnedLink::remove(&self.path(name, hook.program), self.pins, self.writes)?;
         }
-        let links = self.pins.device(name).join("links");
+        self.remove_filters(name)?;
         // What somebody else has something in stays.
-        if remove_dir(&links).is_ok() {
-            let _ = remove_dir(&self.pins.device(name));
+        for directory in [self.pins.device(name).join("links"), self.pins.device(name)] {
+            let _ = remove_dir(&directory);
         }
         Ok(())
     }
@@ -203,7 +220,7 @@ impl Devices<'_> {
         let (mut programs, mut replaced) = (None, Replaced::default());
         for (nth, hook) in hooks(kind).iter().enumerate() {
             let Some(link) = self.link(name, hook.program)? else { continue };
-            if link.ifindex == 0 || (desired == Switch::Needed && self.serves(&link)) {
+            if link.ifindex == 0 || (desired == Switch::Needed && self.serves(link.program)) {
                 continue;
             }
             let programs = match &mut programs {
@@ -212,17 +229,20 @@ impl Devices<'_> {
             };
             link.run(&programs[nth], *hook, &mut replaced, self.writes)?;
         }
-        Ok(())
+        match self.note(name)?.filter(|note| note.kind == kind) {
+            Some(note) => self.switch_filters(note, (&mut programs, desired == Switch::All)),
+            None => Ok(()),
+        }
     }
 
-    /// Whether a link's program uses the maps that are open.
-    fn serves(&self, link: &PinnedLink) -> bool {
-        let program = sys::program_by_id(link.program).and_then(Program::of);
+    /// Whether a program of that number uses the maps that are open.
+    pub(super) fn serves(&self, program: u32) -> bool {
+        let program = sys::program_by_id(program).and_then(Program::of);
         program.is_ok_and(|program| program.uses(self.maps))
     }
 
     /// The current programs of a kind of device, loaded if need be.
-    fn programs(&self, kind: DeviceKind) -> Result<Vec<Program>, KernelError> {
+    pub(super) fn programs(&self, kind: DeviceKind) -> Result<Vec<Program>, KernelError> {
         if let Some(programs) = self.pinned_programs(kind)? {
             return Ok(programs);
         }
@@ -232,6 +252,8 @@ impl Devices<'_> {
         };
         let names: Vec<_> = hooks(kind).iter().map(|hook| hook.program).collect();
         let directory = self.build.directory(self.pins);
+        // Where the kernel refused the endpoints' programs there is none yet.
+        make_dir(&directory).map_err(|e| refused_pin("make", &directory, &e))?;
         // Pins of an earlier try, or of programs that use maps which were replaced.
         for name in &names {
             let path = directory.join(name);
@@ -261,13 +283,13 @@ impl Devices<'_> {
         Ok(Some(programs))
     }
 
-    /// Names by which links are pinned.
-    fn names(&self) -> Result<Vec<String>, KernelError> {
+    /// Names by which links are pinned, or filters noted.
+    pub(super) fn names(&self) -> Result<Vec<String>, KernelError> {
         let directory = self.pins.devices();
         names(&directory).map_err(|error| refused_pin("list", &directory, &error))
     }
 
-    fn path(&self, name: &str, program: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str, program: &str) -> PathBuf {
         self.pins.device(name).join("links").join(program)
     }
 
@@ -276,7 +298,13 @@ impl Devices<'_> {
     }
 }
 
-fn hooks(kind: DeviceKind) -> &'static [Spot; 2] {
+/// The hooks of devices, of every kind.
+pub(super) fn all() -> impl Iterator<Item = Spot> {
+    NATIVE.into_iter().chain(OVERLAY)
+}
+
+/// The hooks of a device of that kind.
+pub(super) fn hooks(kind: DeviceKind) -> &'static [Spot; 2] {
     match kind {
         DeviceKind::Native => &NATIVE,
         DeviceKind::Overlay => &OVERLAY,
@@ -299,6 +327,12 @@ pub(super) fn remove(pins: &Pins, removed: &mut Vec<String>) -> Result<(), Datap
                 removed.push(format!("link {} of device {name}", hook.program));
             }
         }
+        // The filters themselves went with all others.
+        let notes = pins.device(&name).join("filters");
+        for note in names(&notes).map_err(|e| bpffs("list", notes.clone(), e))? {
+            let _ = remove_dir(&notes.join(note));
+        }
+        let _ = remove_dir(&notes);
         // What somebody else still has something in stays.
         let _ = remove_dir(&links);
         let _ = remove_dir(&pins.device(&name));

@@ -8,10 +8,10 @@ use std::{
     sync::Arc,
 };
 
-use volvox_actors::ports::Hook;
+use volvox_actors::ports::{Hook, KernelError};
 use volvox_bpf_progs::{Features, OBJECT, build_hash, layouts::NodeRow, object};
 use volvox_maps::{
-    error::DatapathError,
+    error::{DatapathError, refused},
     pins::{HOOKS, Pins, bpffs, make_dir, names, program_name, put_dir, remove_dir, unpin},
     sys::{self, Map},
 };
@@ -64,22 +64,43 @@ impl Program {
 /// The programs of all endpoints, one for each hook, loaded and pinned together.
 #[derive(Debug)]
 pub(super) struct Generation {
-    from_container: Program,
-    to_container: Program,
+    /// In the order of [`HOOKS`]; none where the kernel refused them, and there were none before.
+    programs: Option<[Program; 2]>,
+    /// Why they are not the ones desired, if they are not.
+    refused: Option<String>,
 }
 
 impl Generation {
+    fn of(programs: [Program; 2]) -> Self {
+        Self { programs: Some(programs), refused: None }
+    }
+
     /// The program of a hook.
-    pub(super) fn program(&self, hook: Hook) -> &Program {
-        match hook {
-            Hook::FromContainer => &self.from_container,
-            Hook::ToContainer => &self.to_container,
-        }
+    pub(super) fn program(&self, hook: Hook) -> Result<&Program, KernelError> {
+        let nth = HOOKS.iter().position(|known| *known == hook).unwrap_or_default();
+        self.programs.as_ref().map(|programs| &programs[nth]).ok_or_else(|| {
+            let why = self.refused.clone().unwrap_or_default();
+            refused("attach", "programs of endpoints", &io::Error::other(why))
+        })
+    }
+
+    /// The number of a hook's program, if there is one.
+    pub(super) fn id(&self, hook: Hook) -> Option<u32> {
+        self.program(hook).ok().map(|program| program.id)
+    }
+
+    /// Why its programs are not the ones desired, if they are not.
+    pub(super) fn refused(&self) -> Option<&str> {
+        self.refused.as_deref()
+    }
+
+    fn programs(&self) -> impl Iterator<Item = &Program> {
+        self.programs.iter().flatten()
     }
 
     /// The maps that its programs use.
     pub(super) fn maps(&self) -> Vec<Map> {
-        let mut maps: Vec<_> = HOOKS.iter().flat_map(|hook| self.program(*hook).used()).collect();
+        let mut maps: Vec<_> = self.programs().flat_map(Program::used).collect();
         maps.sort_unstable_by_key(|map| map.info().id);
         maps.dedup_by_key(|map| map.info().id);
         maps
@@ -87,7 +108,7 @@ impl Generation {
 
     /// Whether its programs use the maps that are open, not ones that those replaced.
     fn uses(&self, maps: &Maps) -> bool {
-        HOOKS.iter().all(|hook| self.program(*hook).uses(maps))
+        self.programs().all(|program| program.uses(maps))
     }
 
     /// Opens a generation by its pins; `None` unless both programs are there.
@@ -101,7 +122,7 @@ impl Generation {
             }
         };
         let (from, to) = (open(Hook::FromContainer)?, open(Hook::ToContainer)?);
-        Ok(from.zip(to).map(|(from_container, to_container)| Self { from_container, to_container }))
+        Ok(from.zip(to).map(|(from, to)| Self::of([from, to])))
     }
 }
 
@@ -171,8 +192,27 @@ impl Generations<'_> {
         }
         match pinned {
             Some(generation) => self.finish(Arc::new(generation), switch),
-            None => self.load(switch),
+            None => self.load(switch).or_else(|error| self.fall_back(error)),
         }
+    }
+
+    /// Where the kernel refuses the programs, those of the life before go on, if they use the maps that are
+    /// open. They are not switched: what runs them runs them already.
+    fn fall_back(&self, error: DatapathError) -> Result<Arc<Generation>, DatapathError> {
+        let DatapathError::Load { cause } = error else { return Err(error) };
+        let mut before = None;
+        for name in self.others()?.iter().filter(|name| !name.ends_with(INCOMING)) {
+            let pinned = Generation::pinned(&self.pins.programs().join(name))?;
+            before = before.or(pinned.filter(|pinned| pinned.uses(self.maps)));
+        }
+        let programs = before.and_then(|before| before.programs);
+        let what = match programs {
+            Some(_) => "those of the version before go on, for new endpoints too",
+            None => "what is attached goes on as it is, and endpoints get none",
+        };
+        let refused = format!("this kernel refuses the programs of endpoints: {cause}; {what}");
+        tracing::error!("{refused}");
+        Ok(Arc::new(Generation { programs, refused: Some(refused) }))
     }
 
     /// Loads a fresh generation, and has every hook run it.
@@ -185,9 +225,8 @@ impl Generations<'_> {
         make_dir(&incoming).map_err(|e| bpffs("make", incoming.clone(), e))?;
         let names = HOOKS.map(program_name);
         let loaded = loader::load(self.pins, self.build.features, OBJECT, &names, &incoming)?;
-        let [from_container, to_container] =
-            <[Program; 2]>::try_from(loaded).expect("as many as were named");
-        let generation = Arc::new(Generation { from_container, to_container });
+        let programs = <[Program; 2]>::try_from(loaded).expect("as many as were named");
+        let generation = Arc::new(Generation::of(programs));
         put_dir(&incoming, &place).map_err(|e| bpffs("rename to", place, e))?;
         self.finish(generation, switch)
     }

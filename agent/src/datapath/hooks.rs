@@ -1,8 +1,6 @@
 //! Attaching at an endpoint's host-side interface: which program runs at each of its two hooks, and
 //! whether by a filter or by a link. How programs are loaded is left to others.
 
-use std::os::fd::AsFd;
-
 use volvox_actors::{
     model::EndpointId,
     ports::{Attachment, Hook, HookState, KernelError},
@@ -13,9 +11,10 @@ use volvox_maps::{
     pins::{HOOKS, Pins, program_name, refused_pin, remove_dir, rename},
     sys::{TCX_EGRESS, TCX_INGRESS},
 };
-use volvox_system::netlink::{Direction, Socket};
+use volvox_system::netlink::Socket;
 
 use super::{
+    filter::{self, AttachMode, Filtered},
     generation::Generation,
     link::{PinnedLink, Replaced, Spot},
     running::{Lineup, Seat, Standing},
@@ -28,11 +27,15 @@ use super::{
 /// alone, pinned under its own name. While both are there, the link runs in the filter's place, so
 /// that at every moment exactly one program runs; a crash between any two steps is seen by the
 /// pin's name and finished by the next settling.
+///
+/// In [`AttachMode::Clsact`] it ends with the filter; a link that is there then is one from another mode,
+/// and goes as soon as the filter is there.
 pub(super) struct Hooks<'a> {
     pub(super) pins: &'a Pins,
     pub(super) generation: &'a Generation,
     pub(super) netlink: &'a mut Socket,
     pub(super) writes: &'a Writes,
+    mode: AttachMode,
     replaced: Replaced,
 }
 
@@ -54,11 +57,9 @@ fn spot(hook: Hook) -> Spot {
     Spot { program: program_name(hook), attach_type }
 }
 
-fn direction(hook: Hook) -> Direction {
-    match hook {
-        Hook::FromContainer => Direction::Ingress,
-        Hook::ToContainer => Direction::Egress,
-    }
+/// The hooks of endpoints' interfaces.
+pub(super) fn all() -> [Spot; 2] {
+    HOOKS.map(spot)
 }
 
 /// The interface of an endpoint's links, where one is attached.
@@ -82,12 +83,19 @@ pub(super) fn standing(
     pins: &Pins,
     generation: &Generation,
     place: Place,
-    hook: Hook,
+    (hook, mode): (Hook, AttachMode),
 ) -> Result<Standing, KernelError> {
     let lineup = Lineup::read(place.ifindex, spot(hook))?;
     let pinned = pinned(pins, place, hook, &lineup)?;
     let pinned = pinned.as_ref().map(|(link, state)| (link, *state));
-    lineup.judge(pinned, Some(generation.program(hook).id))
+    let standing = lineup.judge(pinned, generation.id(hook))?;
+    Ok(match standing.linked {
+        // A link of another mode.
+        Some(_) if mode == AttachMode::Clsact => {
+            Standing { linked: Some(HookState::Stale), ..standing }
+        }
+        _ => standing,
+    })
 }
 
 /// The link that is pinned for a hook and runs there, and how the hook stands with it at best.
@@ -115,9 +123,9 @@ impl<'a> Hooks<'a> {
         pins: &'a Pins,
         generation: &'a Generation,
         netlink: &'a mut Socket,
-        writes: &'a Writes,
+        (writes, mode): (&'a Writes, AttachMode),
     ) -> Self {
-        Self { pins, generation, netlink, writes, replaced: Replaced::default() }
+        Self { pins, generation, netlink, writes, mode, replaced: Replaced::default() }
     }
 
     /// What runs at both hooks.
@@ -129,7 +137,7 @@ impl<'a> Hooks<'a> {
     }
 
     pub(super) fn state(&mut self, place: Place, hook: Hook) -> Result<HookState, KernelError> {
-        let standing = standing(self.pins, self.generation, place, hook)?;
+        let standing = standing(self.pins, self.generation, place, (hook, self.mode))?;
         match standing.linked {
             Some(state) => Ok(state),
             None => Ok(standing.with_filter(self.filtered(place.ifindex, hook)?)),
@@ -137,14 +145,8 @@ impl<'a> Hooks<'a> {
     }
 
     pub(super) fn filtered(&mut self, ifindex: u32, hook: Hook) -> Result<HookState, KernelError> {
-        let filters = self.netlink.filter_show(ifindex, direction(hook)).map_err(netlink)?;
-        let current = self.generation.program(hook).id;
-        let ours = filters.iter().find(|filter| filter.name == program_name(hook));
-        Ok(match ours {
-            Some(filter) if filter.prog_id == current => HookState::Filter,
-            Some(_) => HookState::Stale,
-            None => HookState::Empty,
-        })
+        let filtered = Filtered::read(self.netlink, ifindex, spot(hook))?;
+        Ok(filtered.state(self.mode, self.generation.id(hook)))
     }
 
     /// Makes both hooks run the current generation, first and once, the fast way.
@@ -164,6 +166,12 @@ impl<'a> Hooks<'a> {
                     }
                 }
                 HookState::Stale => self.renew(place, hook)?,
+                HookState::Behind(who) if self.mode == AttachMode::Clsact => {
+                    let why = format!("{who} is first there: remove it, or have --enable-tcx=true");
+                    let cause = std::io::Error::other(why);
+                    let interface = format!("interface {}", place.ifindex);
+                    return Err(refused("run first at", interface, &cause));
+                }
                 HookState::Behind(_) => self.put_first(place, hook)?,
             }
             state = self.state(place, hook)?;
@@ -181,62 +189,55 @@ impl<'a> Hooks<'a> {
     fn put_first(&mut self, place: Place, hook: Hook) -> Result<(), KernelError> {
         let [settled, unsettled] = self.link_paths(place.endpoint, hook);
         crash::step();
-        let seat = self.seat(place, hook);
+        let seat = self.seat(place, hook)?;
         seat.put_first(self.netlink, &[&settled, &unsettled], &unsettled)
     }
 
-    fn seat(&self, place: Place, hook: Hook) -> Seat<'a> {
+    fn seat(&self, place: Place, hook: Hook) -> Result<Seat<'a>, KernelError> {
         let (pins, writes) = (self.pins, self.writes);
-        let program = self.generation.program(hook);
-        Seat { ifindex: place.ifindex, spot: spot(hook), program, pins, writes }
+        let program = self.generation.program(hook)?;
+        Ok(Seat { ifindex: place.ifindex, spot: spot(hook), program, pins, writes })
     }
 
     fn add_filter(&mut self, ifindex: u32, hook: Hook) -> Result<(), KernelError> {
-        let program = self.generation.program(hook);
-        crash::step();
-        self.netlink.clsact_add(ifindex).map_err(netlink)?;
-        crash::step();
-        self.netlink
-            .filter_add(ifindex, direction(hook), program.as_fd(), program_name(hook))
-            .map_err(netlink)?;
-        count(&self.writes.links);
-        Ok(())
+        let (program, place) = (self.generation.program(hook)?, (ifindex, spot(hook)));
+        filter::put(self.netlink, place, program, &mut self.replaced, self.writes)
     }
 
     /// Replaces a program of another generation, by its link or else its filter; of several of ours
     /// one stays.
     pub(super) fn renew(&mut self, place: Place, hook: Hook) -> Result<(), KernelError> {
+        let [settled, unsettled] = self.link_paths(place.endpoint, hook);
+        if self.mode == AttachMode::Clsact {
+            self.add_filter(place.ifindex, hook)?;
+            return self.seat(place, hook)?.leave_links(&[&settled, &unsettled]);
+        }
         let lineup = Lineup::read(place.ifindex, spot(hook))?;
         let pinned = pinned(self.pins, place, hook, &lineup)?.map(|(link, _)| link);
-        let [settled, _] = self.link_paths(place.endpoint, hook);
-        match self.seat(place, hook).take_over(pinned, &settled, &mut self.replaced)? {
+        match self.seat(place, hook)?.take_over(pinned, &settled, &mut self.replaced)? {
             true => Ok(()),
-            false => self.renew_filter(place.ifindex, hook),
+            false => self.add_filter(place.ifindex, hook),
         }
-    }
-
-    fn renew_filter(&mut self, ifindex: u32, hook: Hook) -> Result<(), KernelError> {
-        let filters = self.netlink.filter_show(ifindex, direction(hook)).map_err(netlink)?;
-        for filter in filters.iter().filter(|filter| filter.name == program_name(hook)) {
-            self.replaced.open(filter.prog_id)?;
-        }
-        self.add_filter(ifindex, hook)
     }
 
     fn link_paths(&self, endpoint: EndpointId, hook: Hook) -> [std::path::PathBuf; 2] {
         [self.pins.link(endpoint, hook), self.pins.unsettled_link(endpoint, hook)]
     }
 
-    /// Makes a hook run the current generation through a pinned link, and nothing else.
+    /// Makes a hook run the current generation through a pinned link, and nothing else. Where there are no
+    /// links, it is settled with its filter.
     pub(super) fn settle(&mut self, place: Place, hook: Hook) -> Result<(), KernelError> {
+        if self.mode == AttachMode::Clsact {
+            return Ok(());
+        }
         let [settled, unsettled] = self.link_paths(place.endpoint, hook);
-        match standing(self.pins, self.generation, place, hook)?.linked {
+        match standing(self.pins, self.generation, place, (hook, self.mode))?.linked {
             Some(HookState::Link) => return Ok(()),
             Some(HookState::Stale) => self.renew(place, hook)?,
             Some(HookState::Behind(_)) => self.put_first(place, hook)?,
             Some(_) => {}
             None => {
-                let program = self.generation.program(hook);
+                let program = self.generation.program(hook)?;
                 PinnedLink::make(program, (place.ifindex, spot(hook)), &unsettled, self.writes)?;
             }
         }
@@ -244,9 +245,8 @@ impl<'a> Hooks<'a> {
         if PinnedLink::open(&unsettled)?.is_none() {
             return Ok(());
         }
-        let name = program_name(hook);
         crash::step();
-        self.netlink.filter_del(place.ifindex, direction(hook), name).map_err(netlink)?;
+        filter::remove(self.netlink, place.ifindex, spot(hook))?;
         rename(&unsettled, &settled).map_err(|error| refused_pin("rename to", &settled, &error))
     }
 
@@ -255,11 +255,8 @@ impl<'a> Hooks<'a> {
         self.unlink(place)?;
         for hook in HOOKS {
             crash::step();
-            match self.netlink.filter_del(place.ifindex, direction(hook), program_name(hook)) {
-                Ok(true) => count(&self.writes.links),
-                Ok(false) => {}
-                Err(error) if error.is_absent() => {}
-                Err(error) => return Err(netlink(error)),
+            if filter::remove(self.netlink, place.ifindex, spot(hook))? {
+                count(&self.writes.links);
             }
         }
         match self.netlink.clsact_del_unused(place.ifindex) {

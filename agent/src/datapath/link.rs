@@ -12,8 +12,9 @@ use volvox_actors::ports::KernelError;
 use volvox_maps::{
     error::refused,
     pins::{Pins, make_dir, refused_pin, unpin},
-    sys,
+    sys::{self, TCX_INGRESS},
 };
+use volvox_system::netlink::Direction;
 
 use super::{
     generation::{Program, is_ours},
@@ -25,6 +26,16 @@ use super::{
 pub(super) struct Spot {
     pub(super) program: &'static str,
     pub(super) attach_type: u32,
+}
+
+impl Spot {
+    /// Which packets of the interface come through there.
+    pub(super) fn direction(self) -> Direction {
+        match self.attach_type {
+            TCX_INGRESS => Direction::Ingress,
+            _ => Direction::Egress,
+        }
+    }
 }
 
 /// A link that is pinned.

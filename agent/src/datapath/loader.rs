@@ -15,6 +15,8 @@ use super::{generation::Program, off::StandIns};
 /// How often a program's loading is tried while signals interrupt it: what stops the machine for a
 /// moment, again and again, may do so each second, and a large program takes a good part of one.
 const ATTEMPTS_MAX: u32 = 32;
+/// Lines of the verifier's log that say why it refused.
+const LAST_LINES: usize = 6;
 
 /// Loads programs of an object over the pinned maps and pins them in a directory, in that order.
 pub(super) fn load(
@@ -63,9 +65,23 @@ pub(super) fn open(
         programs(&mut loaded)?;
         Ok(loaded)
     };
+    #[cfg(test)]
+    tests::judge(object)?;
     attempt(VerifierLogLevel::DISABLE)
         .or_else(|_| attempt(VerifierLogLevel::DEBUG | VerifierLogLevel::STATS))
-        .map_err(|error| DatapathError::Load { cause: chain(error.as_ref()) })
+        .map_err(|error| DatapathError::Load { cause: shortened(&chain(error.as_ref())) })
+}
+
+/// What a status has room for: of the verifier's log, which may be megabytes, the end says why.
+fn shortened(text: &str) -> String {
+    let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    match lines.len().checked_sub(1 + LAST_LINES) {
+        None | Some(0) => lines.join(" / "),
+        Some(between) => {
+            let last = lines[lines.len() - LAST_LINES..].join(" / ");
+            format!("{} / … {between} lines … / {last}", lines[0])
+        }
+    }
 }
 
 /// Tries again what a signal interrupted: the kernel gives up verifying when one is pending.
@@ -114,8 +130,41 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use std::cell::RefCell;
+
     use super::*;
+
+    thread_local! {
+        /// Objects that the kernel refuses, as far as this thread sees.
+        static REFUSED: RefCell<Vec<&'static [u8]>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// Runs a test in which the kernel refuses these objects.
+    pub(in crate::datapath) fn refusing<T>(
+        objects: &[&'static [u8]],
+        test: impl FnOnce() -> T,
+    ) -> T {
+        REFUSED.set(objects.to_vec());
+        let done = test();
+        REFUSED.take();
+        done
+    }
+
+    pub(super) fn judge(object: &[u8]) -> Result<(), DatapathError> {
+        let is_refused = REFUSED.with_borrow(|all| all.contains(&object));
+        let cause = || "the verifier refused it / R5 unbounded memory access".to_owned();
+        if is_refused { Err(DatapathError::Load { cause: cause() }) } else { Ok(()) }
+    }
+
+    #[test]
+    fn of_a_long_log_its_beginning_and_its_end_are_told() {
+        assert_eq!(shortened("load\n\n  why\n"), "load / why");
+        let log: Vec<_> = (0..100).map(|number| format!("line {number}")).collect();
+        let told = shortened(&log.join("\n"));
+        assert!(told.starts_with("line 0 / … 93 lines … / line 94 / "), "{told}");
+        assert!(told.ends_with("line 99"), "{told}");
+    }
 
     #[derive(Debug, thiserror::Error)]
     #[error("load")]

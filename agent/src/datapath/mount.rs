@@ -57,8 +57,9 @@ impl Datapath {
         let directory = self.build.directory(&pins);
         make_dir(&directory).map_err(|e| bpffs("make", directory.clone(), e))?;
         for hook in HOOKS {
+            let Ok(program) = generation.program(hook) else { continue };
             let path = directory.join(program_name(hook));
-            let pinned = pin_unless_there(generation.program(hook), &path);
+            let pinned = pin_unless_there(program, &path);
             pinned.map_err(|e| bpffs("pin a program at", path, e))?;
         }
         Ok(())

@@ -6,11 +6,14 @@ use std::{
     collections::BTreeSet,
     io,
     path::PathBuf,
-    sync::{Arc, Mutex, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock},
     thread,
 };
 
-use rustix::process::{Resource, getrlimit, setrlimit};
+use rustix::{
+    process::{Resource, getrlimit, setrlimit},
+    system::uname,
+};
 use volvox_actors::{
     model::{Addresses, Mac},
     ports::{KernelError, KernelSnapshot, ServiceTables},
@@ -25,6 +28,7 @@ use volvox_system::{netlink::Protocol, sysctl::Sysctl};
 
 use super::{
     devices::{Devices, Switch},
+    filter::AttachMode,
     generation::{Build, Generation, Generations, maps_in_use},
     maps::{MapSizes, Maps, policy_spec},
     off,
@@ -49,6 +53,8 @@ pub struct DatapathConfig {
     pub sizes: MapSizes,
     /// Where load is balanced by socket, if it is: `--cgroup-root`.
     pub sockets: Option<PathBuf>,
+    /// Whether programs are attached by TCX links where the kernel has them: `--enable-tcx`.
+    pub tcx: bool,
     /// Whether TCP sockets end, too, whose backend is gone: `--lb-sock-terminate-all-protos`.
     pub end_tcp: bool,
     /// The node's network parameters: `--procfs`. In a container `/proc/sys` is read-only.
@@ -65,6 +71,7 @@ pub struct Datapath {
     pub(super) writes: Writes,
     pub(super) sizes: MapSizes,
     pub(super) build: Build,
+    pub(super) mode: AttachMode,
     generation: RwLock<Arc<Generation>>,
     built: Built,
     at_devices: Mutex<()>,
@@ -74,6 +81,8 @@ pub struct Datapath {
     pub(super) sysctl: Sysctl,
     /// Where load is balanced by socket.
     sockets: Option<PathBuf>,
+    /// Why that failed last, if it did.
+    sockets_failed: Mutex<Option<String>>,
     /// The device of the BPF file system that was seen last.
     pub(super) mount: Mutex<u64>,
 }
@@ -82,28 +91,35 @@ impl Datapath {
     /// Opens all maps, and makes those that are not there; loads the programs unless they are
     /// pinned already, and has every endpoint that ran others run them.
     pub fn open(config: &DatapathConfig) -> Result<Self, DatapathError> {
+        let release = uname().release().to_string_lossy().into_owned();
+        let tcx = sys::running(LOOPBACK, TCX_INGRESS).map(drop);
+        let mode = AttachMode::choose(config.tcx, &release, tcx)?;
+        if config.tcx && mode == AttachMode::Clsact {
+            tracing::info!(release, "this kernel has no TCX: programs are attached by filters");
+        }
         let pins = Pins::prepare(&config.bpf_root)?;
-        judge(sys::running(LOOPBACK, TCX_INGRESS).map(drop))?;
         raise_file_limit();
         pins.sweep()?;
         let writes = Writes::default();
         let features = Features { maglev: config.sizes.maglev, ..config.features };
         let build = Build::of(features);
-        let (mut maps, mut generation) = take_up(&pins, config.sizes, &writes, build)?;
+        let (mut maps, mut generation) = take_up(&pins, config.sizes, (&writes, mode), build)?;
         if maps.is_behind {
             // A change of size that was cut off is finished now, and the one asked for comes next.
-            (maps, generation) = take_up(&pins, config.sizes, &writes, build)?;
+            (maps, generation) = take_up(&pins, config.sizes, (&writes, mode), build)?;
         }
         if maps.is_behind {
             tracing::warn!("connection tracking keeps its size until the next start");
         }
-        match sockets::settle(&pins, &maps, features, config.sockets.as_deref()) {
-            // Pods are served all the same. `status` names it, and it is tried again.
-            Err(error @ DatapathError::NoCgroup { .. }) => {
-                tracing::warn!(%error, "sockets of the node reach no services");
-            }
-            settled => settled?,
-        }
+        let sockets_failed =
+            match sockets::settle(&pins, &maps, features, config.sockets.as_deref()) {
+                // Pods are served all the same. `status` names it, and it is tried again.
+                Err(error) => {
+                    tracing::warn!(%error, "sockets are not balanced as they are to be");
+                    Some(error.to_string())
+                }
+                Ok(()) => None,
+            };
         // No hook that is to run the programs desired uses these any more.
         off::remove(&pins, features)?;
         let generation = RwLock::new(generation);
@@ -116,6 +132,7 @@ impl Datapath {
             writes,
             sizes,
             build,
+            mode,
             generation,
             built: Built::default(),
             at_devices: Mutex::default(),
@@ -123,8 +140,14 @@ impl Datapath {
             end_tcp: config.end_tcp,
             sysctl: config.sysctl.clone(),
             sockets: config.sockets.clone(),
+            sockets_failed: Mutex::new(sockets_failed),
             mount,
         })
+    }
+
+    /// By what programs are attached.
+    pub fn attach_mode(&self) -> AttachMode {
+        self.mode
     }
 
     /// How much was written to the kernel so far.
@@ -210,7 +233,7 @@ impl Datapath {
 
     /// Reads all that restoring compares with.
     pub fn snapshot(&self) -> Result<KernelSnapshot, KernelError> {
-        snapshot::read(&self.pins, &self.maps, &self.generation(), &self.writes)
+        snapshot::read(&self.pins, &self.maps, &self.generation(), (&self.writes, self.mode))
     }
 
     /// Reads all that restoring compares with, and the policies that stand.
@@ -241,7 +264,7 @@ impl Datapath {
             // Known before the hooks are gone through: what is attached meanwhile is the new one.
             *self.generation.write().unwrap_or_else(|poisoned| poisoned.into_inner()) =
                 Arc::clone(generation);
-            all = switch(&self.pins, &self.maps, &self.writes, generation)?;
+            all = switch(&self.pins, &self.maps, (&self.writes, self.mode), generation)?;
             all &= self.devices(|devices| devices.switch(Switch::All))?;
             Ok(())
         });
@@ -252,16 +275,26 @@ impl Datapath {
         if all { self.maps.finish_resizing() } else { Ok(()) }
     }
 
+    /// What keeps the programs of endpoints from being those desired, if anything does.
+    pub(super) fn programs_trouble(&self) -> Option<String> {
+        self.generation().refused().map(str::to_owned)
+    }
+
     /// What keeps the sockets' programs from running as they are to, if anything does.
     pub(super) fn sockets_trouble(&self) -> Option<String> {
         let path = self.sockets.as_deref()?;
-        sockets::trouble(&self.pins, &self.maps, path)
+        let trouble = sockets::trouble(&self.pins, &self.maps, path);
+        let failed = self.sockets_failed.lock().unwrap_or_else(PoisonError::into_inner);
+        // What runs may be of the version before: then only the attempt says what is wrong.
+        failed.clone().or(trouble)
     }
 
     /// Has the sockets' programs run as they are to.
     pub(super) fn settle_sockets(&self) -> Result<(), KernelError> {
         let (features, path) = (self.build.features(), self.sockets.as_deref());
         let settled = sockets::settle(&self.pins, &self.maps, features, path);
+        *self.sockets_failed.lock().unwrap_or_else(PoisonError::into_inner) =
+            settled.as_ref().err().map(ToString::to_string);
         settled.map_err(|error| match error {
             DatapathError::Kernel(error) => error,
             other => refused("attach", "programs of sockets", &io::Error::other(other)),
@@ -271,8 +304,8 @@ impl Datapath {
     /// Works at devices, nobody else meanwhile.
     pub(super) fn devices<T>(&self, work: impl FnOnce(Devices<'_>) -> T) -> T {
         let _one = self.at_devices.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let Self { pins, maps, writes, build, .. } = self;
-        work(Devices { pins, maps, build: *build, writes })
+        let Self { pins, maps, writes, build, mode, .. } = self;
+        work(Devices { pins, maps, build: *build, writes, mode: *mode })
     }
 
     /// The programs that hooks are to run.
@@ -297,7 +330,7 @@ impl Datapath {
 fn take_up(
     pins: &Pins,
     sizes: MapSizes,
-    writes: &Writes,
+    (writes, mode): (&Writes, AttachMode),
     build: Build,
 ) -> Result<(Maps, Arc<Generation>), DatapathError> {
     // Where a pin is lost, the map is that of the programs that are pinned, or of those that run.
@@ -310,35 +343,17 @@ fn take_up(
     let maps = Maps::open(pins, (sizes, build.features()), writes, orphans)?;
     let mut all = true;
     let generation = Generations { pins, maps: &maps, build }.open(|generation| {
-        all = switch(pins, &maps, writes, generation)?;
+        all = switch(pins, &maps, (writes, mode), generation)?;
         Ok(())
     })?;
-    all &= Devices { pins, maps: &maps, build, writes }.switch(Switch::Needed)?;
+    all &= Devices { pins, maps: &maps, build, writes, mode }.switch(Switch::Needed)?;
+    // The programs before know those before.
+    all &= generation.refused().is_none();
     // Else it is done before connections are swept, when endpoints have seen to their hooks.
     if all && let Err(error) = maps.finish_resizing() {
         tracing::warn!(%error, "connections stay in the map before, where programs find them");
     }
     Ok((maps, generation))
-}
-
-/// Judges what the kernel said when it was asked for what it must be able to do.
-fn judge(answer: io::Result<()>) -> Result<(), DatapathError> {
-    match answer {
-        Err(cause) if cause.raw_os_error() == Some(libc::EINVAL) => Err(DatapathError::Feature {
-            feature: "TCX links",
-            cause,
-            remedy: "run Linux 6.6 or newer, with CONFIG_BPF_SYSCALL and CONFIG_NET_XGRESS",
-        }),
-        Err(cause) if cause.raw_os_error() == Some(libc::ENOSYS) => Err(DatapathError::Feature {
-            feature: "BPF",
-            cause,
-            remedy: "run Linux 6.6 or newer, with CONFIG_BPF_SYSCALL, and let seccomp allow bpf(2)",
-        }),
-        Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
-            Err(refused("use", "bpf(2)", &error).into())
-        }
-        _ => Ok(()),
-    }
 }
 
 /// A mass change holds a descriptor for each policy map under way.
@@ -349,26 +364,5 @@ fn raise_file_limit() {
         if let Err(error) = setrlimit(Resource::Nofile, limit) {
             tracing::warn!(%error, "the limit of open files stays as it is");
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_kernel_without_what_is_needed_is_told_by_what_it_lacks() {
-        for (errno, lacks, remedy) in [
-            (libc::EINVAL, "this kernel lacks TCX links", "Linux 6.6 or newer"),
-            (libc::ENOSYS, "this kernel lacks BPF", "let seccomp allow bpf(2)"),
-            (libc::EPERM, "use bpf(2)", "CAP_BPF"),
-        ] {
-            let refused = judge(Err(io::Error::from_raw_os_error(errno))).unwrap_err();
-            let text = refused.to_string();
-            assert!(text.starts_with(lacks) && text.contains(remedy), "{text}");
-        }
-        judge(Ok(())).unwrap();
-        // Loopback may have gone, or more of it be wrong: the first step that needs it will say so.
-        judge(Err(io::Error::from_raw_os_error(libc::ENODEV))).unwrap();
     }
 }

@@ -7,6 +7,7 @@ use std::{collections::BTreeSet, os::fd::AsFd, path::Path};
 
 use volvox_actors::ports::{HookState, Intruder, KernelError};
 use volvox_maps::{
+    crash,
     error::{netlink, refused},
     pins::Pins,
     sys::{self, Running, TCX_EGRESS, TCX_INGRESS},
@@ -14,6 +15,7 @@ use volvox_maps::{
 use volvox_system::netlink::{Direction, NetlinkError, Socket};
 
 use super::{
+    filter,
     generation::{Program, is_ours},
     link::{PinnedLink, Replaced, Spot},
     writes::{Writes, count},
@@ -42,11 +44,12 @@ impl Standing {
 }
 
 impl Lineup {
-    /// Asks the kernel. At an interface that is gone nothing runs.
+    /// Asks the kernel. At an interface that is gone nothing runs, and nowhere where there is no TCX.
     pub(super) fn read(ifindex: u32, spot: Spot) -> Result<Self, KernelError> {
+        let nothing = [Some(libc::ENODEV), Some(libc::EINVAL)];
         match sys::running(ifindex, spot.attach_type) {
             Ok(running) => Ok(Self(running)),
-            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(Self(Vec::new())),
+            Err(error) if nothing.contains(&error.raw_os_error()) => Ok(Self(Vec::new())),
             Err(error) => Err(refused("ask what runs at", format!("interface {ifindex}"), &error)),
         }
     }
@@ -165,11 +168,8 @@ impl Seat<'_> {
         before: &[&Path],
         path: &Path,
     ) -> Result<(), KernelError> {
-        let program = self.program.as_fd();
-        socket.clsact_add(self.ifindex).map_err(netlink)?;
-        let added = socket.filter_add(self.ifindex, self.direction(), program, self.spot.program);
-        added.map_err(netlink)?;
-        count(&self.writes.links);
+        let (place, mut replaced) = ((self.ifindex, self.spot), Replaced::default());
+        filter::put(socket, place, self.program, &mut replaced, self.writes)?;
         for before in before {
             if let Some(link) = PinnedLink::open(before)? {
                 if link.ifindex == self.ifindex {
@@ -183,25 +183,33 @@ impl Seat<'_> {
 
     /// Removes the filter that stood in.
     pub(super) fn remove_filter(&self, socket: &mut Socket) -> Result<(), KernelError> {
-        match socket.filter_del(self.ifindex, self.direction(), self.spot.program) {
-            Err(error) if !error.is_absent() => return Err(netlink(error)),
-            _ => {}
-        }
+        filter::remove(socket, self.ifindex, self.spot)?;
         let unused = |error: NetlinkError| if error.is_absent() { Ok(false) } else { Err(error) };
         let removed = socket.clsact_del_unused(self.ifindex).or_else(unused);
         removed.map(drop).map_err(netlink)
     }
 
-    fn direction(&self) -> Direction {
-        match self.spot.attach_type {
-            TCX_INGRESS => Direction::Ingress,
-            _ => Direction::Egress,
+    /// Ends all links of ours that run there: those that are pinned at these paths, and those whose pins
+    /// are lost. A filter runs the program by then.
+    pub(super) fn leave_links(&self, pinned: &[&Path]) -> Result<(), KernelError> {
+        for path in pinned {
+            let Some(link) = PinnedLink::open(path)? else { continue };
+            crash::step();
+            if link.ifindex == self.ifindex {
+                link.end(self.writes)?;
+            }
+            crash::step();
+            if [0, self.ifindex].contains(&link.ifindex) {
+                PinnedLink::remove(path, self.pins, self.writes)?;
+            }
         }
+        let others = Lineup::read(self.ifindex, self.spot)?.others_of_ours(None)?;
+        others.into_iter().try_for_each(|id| self.dismiss(id))
     }
 }
 
 /// Who a program is.
-fn intruder(program: u32) -> Intruder {
+pub(super) fn intruder(program: u32) -> Intruder {
     let name = sys::program_by_id(program).and_then(sys::program_info).map(|info| info.name);
     Intruder { program, name: name.unwrap_or_default() }
 }
@@ -215,13 +223,27 @@ fn is_ours_by_id(id: u32) -> Result<bool, KernelError> {
     }
 }
 
+/// Numbers of the programs that run at these interfaces by filters.
+fn filtering(interfaces: impl Iterator<Item = u32>) -> Vec<u32> {
+    let Ok(mut socket) = Socket::open() else { return Vec::new() };
+    let mut programs = Vec::new();
+    for ifindex in interfaces {
+        for direction in [Direction::Ingress, Direction::Egress] {
+            let filters = socket.filter_show(ifindex, direction).unwrap_or_default();
+            programs.extend(filters.into_iter().map(|filter| filter.prog_id));
+        }
+    }
+    programs
+}
+
 /// Numbers of the maps of programs of ours that run at this network namespace's interfaces, whether a
 /// pin leads to them or not.
 pub(super) fn maps_of_running() -> BTreeSet<u32> {
     let links = Socket::open().and_then(|mut socket| socket.links()).unwrap_or_default();
     let hooks = links.keys().flat_map(|ifindex| [(*ifindex, TCX_INGRESS), (*ifindex, TCX_EGRESS)]);
     let running = hooks.flat_map(|(ifindex, hook)| sys::running(ifindex, hook).unwrap_or_default());
-    let programs: BTreeSet<u32> = running.map(|running| running.program).collect();
+    let mut programs: BTreeSet<u32> = running.map(|running| running.program).collect();
+    programs.extend(filtering(links.keys().copied()));
     let ours = programs.into_iter().filter(|id| is_ours_by_id(*id).unwrap_or(false));
     let maps = ours.flat_map(|id| {
         let info = sys::program_by_id(id).and_then(sys::program_info);

@@ -21,6 +21,7 @@ use volvox_maps::{
 use volvox_system::netlink::Socket;
 
 use super::{
+    filter::AttachMode,
     generation::Generation,
     hooks::{Hooks, Place, linked_ifindex, standing},
     maps::Maps,
@@ -43,20 +44,20 @@ pub(super) fn read(
     pins: &Pins,
     maps: &Maps,
     generation: &Generation,
-    writes: &Writes,
+    (writes, mode): (&Writes, AttachMode),
 ) -> Result<KernelSnapshot, KernelError> {
     let (mut snapshot, linked) = thread::scope(|scope| {
         let network = scope.spawn(read_network);
         let ipcache = scope.spawn(|| maps.ipcache.collect(ipcache_row));
         let mut snapshot = read_rows(maps)?;
         snapshot.policy_pins = policy_pins(pins)?;
-        let linked = read_links(pins, generation, &snapshot)?;
+        let linked = read_links(pins, (generation, mode), &snapshot)?;
         snapshot.ipcache = join(ipcache)?;
         (snapshot.links, snapshot.routes) = join(network)?;
         Ok((snapshot, linked))
     })?;
     let mut netlink = Socket::open().map_err(netlink)?;
-    let mut hooks = Hooks::new(pins, generation, &mut netlink, writes);
+    let mut hooks = Hooks::new(pins, generation, &mut netlink, (writes, mode));
     for (endpoint, linked) in linked {
         let known = snapshot.links.contains_key(&linked.ifindex);
         let mut state = |hook, found: Standing| match found.linked {
@@ -118,7 +119,7 @@ fn policy_pins(pins: &Pins) -> Result<Vec<EndpointId>, KernelError> {
 /// What links say of the hooks of every endpoint that has rows or links.
 fn read_links(
     pins: &Pins,
-    generation: &Generation,
+    (generation, mode): (&Generation, AttachMode),
     rows: &KernelSnapshot,
 ) -> Result<BTreeMap<EndpointId, Linked>, KernelError> {
     let mut places: BTreeMap<EndpointId, u32> =
@@ -139,8 +140,8 @@ fn read_links(
         let place = Place { endpoint, ifindex };
         let linked = Linked {
             ifindex,
-            from_container: standing(pins, generation, place, Hook::FromContainer)?,
-            to_container: standing(pins, generation, place, Hook::ToContainer)?,
+            from_container: standing(pins, generation, place, (Hook::FromContainer, mode))?,
+            to_container: standing(pins, generation, place, (Hook::ToContainer, mode))?,
         };
         Ok((endpoint, linked))
     };

@@ -86,6 +86,7 @@ impl Stepper {
                 let mount = self.datapath.see_mount();
                 let mut tables = self.datapath.devices(|devices| devices.read())?;
                 (tables.mount, tables.sockets) = (mount, self.datapath.sockets_trouble());
+                tables.programs = self.datapath.programs_trouble();
                 Ok(KernelOutcome::Devices(Box::new(tables)))
             }
             KernelOp::ReadRouting => {
@@ -258,7 +259,10 @@ impl Stepper {
         let socket = self.netlink()?;
         loop {
             let generation = datapath.generation();
-            let mut hooks = Hooks::new(&datapath.pins, &generation, socket, &datapath.writes);
+            let mut hooks = {
+                let how = (&datapath.writes, datapath.mode);
+                Hooks::new(&datapath.pins, &generation, socket, how)
+            };
             let done = work(&mut hooks);
             if Arc::ptr_eq(&generation, &datapath.generation()) {
                 return done;

@@ -13,6 +13,7 @@ use volvox_maps::{
 use volvox_system::netlink::Socket;
 
 use super::{
+    filter::AttachMode,
     generation::Generation,
     hooks::{Hooks, Place, linked_ifindex},
     maps::Maps,
@@ -24,11 +25,11 @@ use super::{
 pub(super) fn switch(
     pins: &Pins,
     maps: &Maps,
-    writes: &Writes,
+    (writes, mode): (&Writes, AttachMode),
     generation: &Generation,
 ) -> Result<bool, DatapathError> {
     let mut netlink = Socket::open()?;
-    let mut hooks = Hooks::new(pins, generation, &mut netlink, writes);
+    let mut hooks = Hooks::new(pins, generation, &mut netlink, (writes, mode));
     let (mut switched, mut all) = (0, true);
     for place in places(pins, maps)? {
         for hook in HOOKS {

@@ -3,18 +3,20 @@
 
 use std::{collections::BTreeSet, os::fd::AsFd, path::Path};
 
+use volvox_actors::ports::KernelError;
 use volvox_bpf_progs::maps::{POLICY, RETIRED, by_name};
 use volvox_maps::{
     crash,
     error::DatapathError,
-    pins::{HOOKS, INCOMING, Pins, bpffs, names, program_name, remove_dir, unpin},
+    pins::{INCOMING, Pins, bpffs, names, remove_dir, unpin},
     sys,
 };
-use volvox_system::netlink::{Direction, NetlinkError, Socket};
+use volvox_system::netlink::Socket;
 
 use super::{
-    devices,
+    devices, filter,
     generation::{is_ours, remove},
+    hooks,
     maglev::TABLE,
     maps::EMPTY_POLICY,
     routing, sockets,
@@ -136,21 +138,17 @@ fn remove_maps(pins: &Pins, removed: &mut Vec<String>) -> Result<(), DatapathErr
     Ok(())
 }
 
-/// Removes our filters of an interface; whether there were any.
+/// Removes our filters of an interface, and nobody else's of the same names; whether there were any.
 fn remove_filters(
     netlink: &mut Socket,
     ifindex: u32,
     removed: &mut Vec<String>,
-) -> Result<bool, NetlinkError> {
+) -> Result<bool, KernelError> {
     let before = removed.len();
-    for (hook, direction) in HOOKS.into_iter().zip([Direction::Ingress, Direction::Egress]) {
-        let name = program_name(hook);
+    for spot in hooks::all().into_iter().chain(devices::all()) {
         crash::step();
-        match netlink.filter_del(ifindex, direction, name) {
-            Ok(true) => removed.push(format!("filter {name} at interface {ifindex}")),
-            Ok(false) => {}
-            Err(error) if error.is_absent() => {}
-            Err(error) => return Err(error),
+        if filter::remove(netlink, ifindex, spot)? {
+            removed.push(format!("filter {} at interface {ifindex}", spot.program));
         }
     }
     Ok(removed.len() > before)

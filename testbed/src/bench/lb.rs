@@ -91,6 +91,7 @@ fn lived<T>(work: impl AsyncFnOnce(Owner) -> Result<T>) -> Result<T> {
         features: Features::default(),
         sizes: MapSizes { lb: ROOM, ..MapSizes::default() },
         sockets: None,
+        tcx: true,
         end_tcp: false,
         sysctl: Sysctl::default(),
     })?);

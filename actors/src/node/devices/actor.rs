@@ -195,7 +195,7 @@ impl Devices {
         for (device, trouble) in
             troubles.iter().filter(|(name, _)| !state.troubles.contains_key(*name))
         {
-            tracing::warn!(device, trouble, "the device's programs are not the first there");
+            tracing::warn!(device, trouble, "programs do not run there as they are to");
         }
         state.troubles = troubles;
     }
@@ -307,6 +307,7 @@ impl Devices {
             passed_over: desired.passed_over,
             failing: self.failing.clone(),
             unmasqueraded: self.settings.unmasqueraded.clone(),
+            programs: self.present.as_ref().and_then(|present| present.programs.clone()),
             mount: self.present.as_ref().and_then(|present| present.mount.clone()),
             last_error: self.last_error.clone(),
         }

@@ -45,6 +45,8 @@ pub struct DevicesStatus {
     pub failing: BTreeMap<String, String>,
     /// Where pods go to as themselves, besides the cluster.
     pub unmasqueraded: BTreeSet<IpNet>,
+    /// What keeps programs of endpoints from being those desired, if anything does.
+    pub programs: Option<String>,
     /// Why the next run would not find what runs, if it would not.
     pub mount: Option<String>,
     /// Why the last change failed.

@@ -64,6 +64,9 @@ pub struct DeviceTables {
     pub unmasqueraded: BTreeSet<IpNet>,
     /// What keeps sockets' programs from running as they are to, if anything does.
     pub sockets: Option<String>,
+    /// What keeps programs of endpoints from being those desired, if anything does.
+    #[serde(default)]
+    pub programs: Option<String>,
     /// Why the next run would not find what runs, if it would not.
     pub mount: Option<String>,
 }

@@ -92,7 +92,7 @@ fn details(
     };
     let disabled = |msg: &str| Status { state: "Disabled".to_owned(), msg: msg.to_owned() };
     StatusDetails {
-        attach_mode: "tcx".to_owned(),
+        attach_mode: facts.attach_mode.name().to_owned(),
         bpf_maps: features::map_sizes(facts),
         clock_source: Mode::new("ktime"),
         cluster_mesh: views.mesh.map(|clusters| ClusterMeshStatus { clusters }),

@@ -49,7 +49,7 @@ use volvox_system::SystemClock;
 
 use crate::{
     api::{Api, Facts, Features, Limiter, Opening, RuntimeOptions, opening, router},
-    datapath::Writes,
+    datapath::{AttachMode, Writes},
     gateway::{Errands, Gateway, gateway},
     ports::DiskTrouble,
     spans::Spans,
@@ -237,6 +237,7 @@ pub(crate) fn facts() -> Facts {
         node_name: "node-a".into(),
         ipv4_range: Some("10.1.0.0/16".parse().unwrap()),
         ipv6_range: None,
+        attach_mode: AttachMode::Tcx,
         routing: RoutingMode::Tunnel { port: 8472 },
         ipam_mode: "kubernetes".into(),
         host_firewall: false,

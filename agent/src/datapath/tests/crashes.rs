@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use volvox_actors::{
     model::EndpointId,
-    ports::{Attachment, HookState},
+    ports::{Attachment, DeviceKind, HookState},
 };
 use volvox_maps::{crash::killed_before, policies::rows, sys::Map};
 
@@ -15,7 +15,7 @@ use super::{
     sandbox::{Sandbox, policy},
     upgrade::{filtered, generations, linked, other, programs},
 };
-use crate::datapath::{Datapath, DatapathConfig, hooks::Place, uninstall};
+use crate::datapath::{Datapath, DatapathConfig, devices::Devices, hooks::Place, uninstall};
 
 /// More steps than anything here takes.
 pub(super) const MANY: usize = 200;
@@ -115,6 +115,56 @@ fn settling_killed_anywhere_never_leaves_a_hook_without_a_program() {
         }
         panic!("settling takes fewer than {MANY} steps");
     });
+}
+
+/// Endpoints and devices go from links to filters, or back.
+fn mode_changed_and_killed_everywhere(to_tcx: bool) {
+    Sandbox::run(|sandbox| {
+        let open = |tcx| {
+            let config = DatapathConfig { tcx, ..sandbox.config() };
+            Arc::new(Datapath::open(&config).unwrap())
+        };
+        let attach = |datapath: &Datapath, (place, device): (Place, u32)| {
+            hooks(datapath, |hooks| hooks.attach(place)).unwrap();
+            settle(datapath, place).unwrap();
+            let attach = |devices: Devices<'_>| devices.attach(device, "lxc2", DeviceKind::Native);
+            datapath.devices(attach).unwrap();
+        };
+        let first = open(!to_tcx);
+        let device = sandbox.veth(2);
+        let at_device = Place { endpoint: EndpointId(9), ifindex: device };
+        let places = (endpoint(sandbox, &first, 1), device);
+        for number in 0..MANY {
+            attach(&open(!to_tcx), places);
+            let next = open(to_tcx);
+            let killed = killed_before(number, || attach(&next, places));
+            for place in [places.0, at_device] {
+                assert_eq!(running(place).len(), 2, "before step {number}");
+            }
+            let next = open(to_tcx);
+            attach(&next, places);
+            for place in [places.0, at_device] {
+                let (links, filters) =
+                    (linked(place).concat().len(), filtered(place).concat().len());
+                let desired = if to_tcx { (2, 0) } else { (0, 2) };
+                assert_eq!((links, filters), desired, "before step {number}");
+            }
+            if !killed {
+                return assert!(number > 10, "the change takes more than {number} steps");
+            }
+        }
+        panic!("the change takes fewer than {MANY} steps");
+    });
+}
+
+#[test]
+fn a_change_from_links_to_filters_killed_anywhere_leaves_no_hook_without_a_program() {
+    mode_changed_and_killed_everywhere(false);
+}
+
+#[test]
+fn a_change_from_filters_to_links_killed_anywhere_leaves_no_hook_without_a_program() {
+    mode_changed_and_killed_everywhere(true);
 }
 
 #[test]

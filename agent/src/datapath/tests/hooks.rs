@@ -34,7 +34,12 @@ pub(super) fn hooks<T>(
 ) -> Result<T, KernelError> {
     let mut netlink = Socket::open().unwrap();
     let generation = datapath.generation();
-    work(&mut Hooks::new(&datapath.pins, &generation, &mut netlink, &datapath.writes))
+    work(&mut Hooks::new(
+        &datapath.pins,
+        &generation,
+        &mut netlink,
+        (&datapath.writes, datapath.mode),
+    ))
 }
 
 /// Settles both hooks.
@@ -106,9 +111,12 @@ fn settling_goes_on_where_a_crash_left_it() {
         hooks(&datapath, |hooks| hooks.attach(place)).unwrap();
         // Killed after a link was pinned and before the filter went.
         let program = datapath.generation();
-        let link =
-            sys::link_create(program.program(Hook::FromContainer), place.ifindex, TCX_INGRESS)
-                .unwrap();
+        let link = sys::link_create(
+            program.program(Hook::FromContainer).unwrap(),
+            place.ifindex,
+            TCX_INGRESS,
+        )
+        .unwrap();
         fs::create_dir_all(datapath.pins.links(place.endpoint)).unwrap();
         let unsettled = datapath.pins.unsettled_link(place.endpoint, Hook::FromContainer);
         sys::pin(link, &unsettled).unwrap();

@@ -53,7 +53,7 @@ fn a_second_open_finds_the_same_maps_and_programs_and_writes_nothing() {
 
 fn program_ids(datapath: &Datapath) -> Vec<u32> {
     let generation = datapath.generation();
-    volvox_maps::pins::HOOKS.map(|hook| generation.program(hook).id).to_vec()
+    volvox_maps::pins::HOOKS.map(|hook| generation.id(hook).unwrap()).to_vec()
 }
 
 #[test]

@@ -191,7 +191,7 @@ fn a_start_with_the_same_switched_off_loads_and_writes_nothing() {
         let way = On { ipv6: false, ..without(&[Parts::NODE_PORT]) };
         let ids = |datapath: &Datapath| {
             let generation = datapath.generation();
-            volvox_maps::pins::HOOKS.map(|hook| generation.program(hook).id)
+            volvox_maps::pins::HOOKS.map(|hook| generation.id(hook).unwrap())
         };
         let first = Datapath::open(&config(sandbox, way)).unwrap();
         let second = Datapath::open(&config(sandbox, way)).unwrap();

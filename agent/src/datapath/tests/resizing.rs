@@ -27,13 +27,13 @@ use crate::datapath::{Datapath, DatapathConfig, Writes, maps::Maps};
 const TCP: &str = "cilium_ct4_global";
 
 /// A connection that is never too old.
-fn connection(number: u8, src_sec_id: u32) -> (Ct4Key, CtRow) {
+pub(super) fn connection(number: u8, src_sec_id: u32) -> (Ct4Key, CtRow) {
     let key = Ct4Key { daddr: [10, 9, 0, number], ..Ct4Key::default() };
     (key, CtRow { lifetime: u32::MAX, src_sec_id, ..CtRow::default() })
 }
 
 /// As configured for the sandbox, with room for this many connections of TCP.
-fn sized(sandbox: &Sandbox, ct_tcp: u32) -> DatapathConfig {
+pub(super) fn sized(sandbox: &Sandbox, ct_tcp: u32) -> DatapathConfig {
     let mut config = sandbox.config();
     config.sizes.ct_tcp = ct_tcp;
     config
@@ -45,7 +45,7 @@ fn current(maps: &Maps) -> u32 {
 }
 
 /// The numbers of the maps in the slots.
-fn replaced(maps: &Maps) -> BTreeMap<&'static str, u32> {
+pub(super) fn replaced(maps: &Maps) -> BTreeMap<&'static str, u32> {
     let names = CONNECTIONS.iter().map(|(name, ..)| *name);
     let map = |name| maps.resizing.slot(name).unwrap().map().unwrap();
     names.filter_map(|name| Some((name, map(name)?.info().id))).collect()
@@ -140,7 +140,7 @@ fn where_a_hook_cannot_be_switched_both_maps_stay_until_connections_are_swept() 
         let foreign = load_pass().unwrap();
         let name = program_name(Hook::FromContainer);
         let mut netlink = Socket::open().unwrap();
-        netlink.filter_add(place.ifindex, Direction::Ingress, foreign.as_fd(), name).unwrap();
+        netlink.filter_replace(place.ifindex, Direction::Ingress, foreign.as_fd(), name).unwrap();
         let (key, row) = connection(1, 1);
         old.maps.ct4[0].put(&key, &row).unwrap();
         let new = Datapath::open(&sized(sandbox, 8192)).unwrap();

@@ -65,6 +65,7 @@ impl Sandbox {
                 maglev: MAGLEV,
             },
             sockets: None,
+            tcx: true,
             end_tcp: false,
             sysctl: Sysctl::default(),
         }

@@ -15,13 +15,13 @@ use super::sandbox::Sandbox;
 use crate::datapath::{Datapath, DatapathConfig, MapSizes, uninstall};
 
 /// A cgroup of the test's own, below that of the process.
-struct Cgroup {
-    path: PathBuf,
+pub(super) struct Cgroup {
+    pub(super) path: PathBuf,
     _mount: tempfile::TempDir,
 }
 
 impl Cgroup {
-    fn new(name: &str) -> Self {
+    pub(super) fn new(name: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         mount("none", dir.path(), "cgroup2", MountFlags::empty(), None).unwrap();
         let groups = fs::read_to_string("/proc/self/cgroup").unwrap();
@@ -39,12 +39,12 @@ impl Drop for Cgroup {
     }
 }
 
-fn config(sandbox: &Sandbox, cgroup: Option<&Path>) -> DatapathConfig {
+pub(super) fn config(sandbox: &Sandbox, cgroup: Option<&Path>) -> DatapathConfig {
     DatapathConfig { sockets: cgroup.map(ToOwned::to_owned), ..sandbox.config() }
 }
 
 /// Each pinned link: the program that it runs, and the cgroup.
-fn links(sandbox: &Sandbox) -> BTreeMap<String, (u32, u64)> {
+pub(super) fn links(sandbox: &Sandbox) -> BTreeMap<String, (u32, u64)> {
     let directory = sandbox.root().join("cilium/socketlb/links/cgroup");
     let Ok(entries) = fs::read_dir(directory) else { return BTreeMap::new() };
     let all = entries.flatten().map(|entry| {

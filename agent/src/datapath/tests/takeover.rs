@@ -165,7 +165,8 @@ fn of_two_programs_of_ours_one_stays() {
         let old = before.generation();
         let next = Datapath::open(&other(&sandbox.config())).unwrap();
         assert_eq!(read(&next, place), LINKS);
-        let link = sys::link_create(old.program(Hook::FromContainer), place.ifindex, TCX_INGRESS);
+        let link =
+            sys::link_create(old.program(Hook::FromContainer).unwrap(), place.ifindex, TCX_INGRESS);
         let link = link.unwrap();
         assert_eq!(linked(place)[0].len(), 2);
         assert_eq!(read(&next, place).from_container, HookState::Stale);

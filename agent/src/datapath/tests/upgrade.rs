@@ -30,7 +30,7 @@ pub(super) fn other(config: &DatapathConfig) -> DatapathConfig {
 
 pub(super) fn programs(datapath: &Datapath) -> [u32; 2] {
     let generation = datapath.generation();
-    HOOKS.map(|hook| generation.program(hook).id)
+    HOOKS.map(|hook| generation.id(hook).unwrap())
 }
 
 /// The programs that run at both hooks, by links.
@@ -104,8 +104,11 @@ fn a_crash_before_the_way_back_leaves_the_old_one_serving() {
         // Only one of the two programs was pinned.
         let half = sandbox.root().join("volvox/progs/0123456789abcdef_0001_new");
         fs::create_dir_all(&half).unwrap();
-        volvox_maps::sys::pin(old.generation().program(HOOKS[0]), &half.join("cil_from_container"))
-            .unwrap();
+        volvox_maps::sys::pin(
+            old.generation().program(HOOKS[0]).unwrap(),
+            &half.join("cil_from_container"),
+        )
+        .unwrap();
         let again = sandbox.open();
         assert_eq!(programs(&again), programs(&old), "nothing was loaded");
         assert_eq!(linked(place), programs(&old).map(|id| vec![id]));

@@ -55,9 +55,9 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether it stands where ours do, under that name.
-    fn is_ours(&self, name: &str) -> bool {
-        u32::from(self.priority) == PRIORITY && self.handle == HANDLE && self.name == name
+    /// Whether it stands where ours do, whoever put it there.
+    pub fn is_at_our_place(&self) -> bool {
+        u32::from(self.priority) == PRIORITY && self.handle == HANDLE
     }
 }
 
@@ -103,14 +103,36 @@ impl Socket {
         }
     }
 
-    /// Lets a program decide over packets (direct action), in place of one at our priority and
-    /// handle. The interface needs [`clsact_add`](Self::clsact_add) first.
+    /// Lets a program decide over packets (direct action); one at our priority and handle stays, and is an
+    /// error that [`is_taken`](NetlinkError::is_taken). The interface needs
+    /// [`clsact_add`](Self::clsact_add) first.
     pub fn filter_add(
         &mut self,
         ifindex: u32,
         direction: Direction,
         program: BorrowedFd<'_>,
         name: &str,
+    ) -> Result<(), NetlinkError> {
+        self.filter_put((ifindex, direction), program, name, NLM_F_EXCL)
+    }
+
+    /// The same in place of one at our priority and handle, without a moment between.
+    pub fn filter_replace(
+        &mut self,
+        ifindex: u32,
+        direction: Direction,
+        program: BorrowedFd<'_>,
+        name: &str,
+    ) -> Result<(), NetlinkError> {
+        self.filter_put((ifindex, direction), program, name, NLM_F_REPLACE)
+    }
+
+    fn filter_put(
+        &mut self,
+        (ifindex, direction): (u32, Direction),
+        program: BorrowedFd<'_>,
+        name: &str,
+        flags: u16,
     ) -> Result<(), NetlinkError> {
         let fd = u32::try_from(program.as_raw_fd()).expect("an open descriptor is not negative");
         let mut request = filter(ifindex, direction);
@@ -121,7 +143,7 @@ impl Socket {
         ]));
         let call = Call::new("attach", format!("{name} to interface {ifindex}"));
         let message = RouteNetlinkMessage::NewTrafficFilter(request);
-        let result = self.change(&call, message, NLM_F_CREATE | NLM_F_REPLACE);
+        let result = self.change(&call, message, NLM_F_CREATE | flags);
         self.with_name(result, ifindex)
     }
 
@@ -144,7 +166,8 @@ impl Socket {
         direction: Direction,
         name: &str,
     ) -> Result<bool, NetlinkError> {
-        if !self.filter_show(ifindex, direction)?.iter().any(|found| found.is_ours(name)) {
+        let filters = self.filter_show(ifindex, direction)?;
+        if !filters.iter().any(|found| found.is_at_our_place() && found.name == name) {
             return Ok(false);
         }
         let request = filter(ifindex, direction);
