@@ -97,6 +97,25 @@ install_cluster() {
     KUBERNETES_BUILD=$!
 }
 
+# Kernels for virtual machines, and a second clang: the programs are tried as both make them.
+install_kernels() {
+    PARTS=(
+        qemu-system-x86_64:qemu-system-x86
+        modprobe:kmod
+        cpio:cpio
+        busybox:busybox-static
+        xz:xz-utils
+    )
+    install_packages
+    local newest
+    newest=$(apt-cache search --names-only '^clang-[0-9]+$' | grep -oE '^clang-[0-9]+' | sort -V | tail -n 1)
+    PARTS=("$newest:$newest")
+    [[ -z $newest ]] || install_packages
+    export VOLVOX_KERNELS=${VOLVOX_KERNELS:-${XDG_CACHE_HOME:-$HOME/.cache}/volvox/kernels}
+    step "kernels for virtual machines, in $VOLVOX_KERNELS"
+    testbed/kernels.sh "$VOLVOX_KERNELS" || echo "SKIPPED: tests on other kernels"
+}
+
 has_cluster() {
     local program
     for program in kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy; do

@@ -34,27 +34,35 @@ always_inline bool backend_read(struct backend *backend, __be16 rev_nat, __u32 i
 	const struct member_key key = {.backend = id, .rev_nat = rev_nat};
 
 	for (int attempt = 0; attempt < 2; attempt++) {
+		struct backend found = {.id = id};
+
 		if (family == FAMILY_IPV4) {
 			struct member4_row *row = bpf_map_lookup_elem(&volvox_lb4_members, &key);
 
 			if (!row)
 				continue;
-			*backend = (struct backend){.id = id, .port = row->port, .state = row->state};
-			backend->address.v4 = row->address;
+			found.port = row->port;
+			found.state = row->state;
+			found.address.v4 = row->address;
 			keep_apart();
-			if (likely(member_is(&row->key, &key)))
-				return true;
+			if (unlikely(!member_is(&row->key, &key)))
+				continue;
 		} else {
 			struct member6_row *row = bpf_map_lookup_elem(&volvox_lb6_members, &key);
 
 			if (!row)
 				continue;
-			*backend = (struct backend){.id = id, .port = row->port, .state = row->state};
-			__builtin_memcpy(&backend->address, row->address, 16);
+			found.port = row->port;
+			found.state = row->state;
+			__builtin_memcpy(&found.address, row->address, 16);
 			keep_apart();
-			if (likely(member_is(&row->key, &key)))
-				return true;
+			if (unlikely(!member_is(&row->key, &key)))
+				continue;
 		}
+		/* Not before: of what may be undefined on another path, clang 22 makes a register that is read
+		 * without having been written. */
+		*backend = found;
+		return true;
 	}
 	return false;
 }

@@ -21,6 +21,11 @@ const PODS: usize = 8;
 /// Packets a second of a stream: an emulated machine has no time for more.
 const RATE: u32 = 50;
 
+/// Later lives of the agent: whether it is to have links, and its endpoints. With a host firewall the node is
+/// one of them.
+const LIVES: [(&str, usize); 4] =
+    [("true", PODS + 1), ("false", PODS), ("false", PODS + 1), ("true", PODS)];
+
 /// What was found on a kernel.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Findings {
@@ -106,11 +111,10 @@ fn restart(findings: &mut Findings) -> Result<()> {
     let cgroup = Cgroup::create(&lab::path("cgroup"))?;
     let mut node = Node::new(Binaries::find()?)?;
     let root = cgroup.path().display().to_string();
-    node.set_flag("--bpf-lb-sock", Some("true"));
-    node.set_flag("--cgroup-root", Some(&root));
-    node.set_flag("--enable-host-firewall", Some("true"));
-    node.set_flag("--bpf-lb-algorithm", Some("maglev"));
-    node.set_flag("--bpf-lb-mode-annotation", Some("true"));
+    node.set_flag("bpf-lb-sock", Some("true"));
+    node.set_flag("cgroup-root", Some(&root));
+    node.set_flag("bpf-lb-algorithm", Some("maglev"));
+    node.set_flag("bpf-lb-mode-annotation", Some("true"));
     let mut fleet = Fleet::launch_on(node, PODS, Through::Rest, &Progress::new(true))?;
     let before = Inventory::read(&fleet.node)?;
     let streams = vec![
@@ -120,11 +124,13 @@ fn restart(findings: &mut Findings) -> Result<()> {
     ];
     let forbidden = fleet.stream(Kind::Udp, 0, 5, false, RATE)?;
     note(&fleet.node, findings)?;
-    for tcx in ["true", "false", "false", "true"] {
+    for (tcx, endpoints) in LIVES {
         fleet.node.kill_agent()?;
-        fleet.node.set_flag("--enable-tcx", Some(tcx));
+        fleet.node.set_flag("enable-tcx", Some(tcx));
+        let firewall = if endpoints > PODS { "true" } else { "false" };
+        fleet.node.set_flag("enable-host-firewall", Some(firewall));
         fleet.node.start_agent()?;
-        fleet.node.wait_for_ready(PODS)?;
+        fleet.node.wait_for_ready(endpoints)?;
         findings.restarts += 1;
         note(&fleet.node, findings)?;
     }
