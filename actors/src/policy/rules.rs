@@ -5,7 +5,8 @@
 //! endpoints' rows, [`lookup()`] says what the datapath makes of them.
 //!
 //! A denial wins over every allowance, whichever is narrower. What no rule allows is dropped once a
-//! rule with default deny selects the endpoint; otherwise it passes.
+//! rule with default deny selects the endpoint; otherwise it passes. Before and after stand the tiers of
+//! ClusterNetworkPolicy, in which rules have an order: see `tiers`.
 
 mod acquaint;
 mod actor;
@@ -30,6 +31,7 @@ mod parse;
 mod peer;
 mod ports;
 mod progress;
+mod rank;
 mod remarks;
 mod repository;
 mod requester;
@@ -45,6 +47,8 @@ mod service_facts;
 mod services;
 mod settings;
 mod show;
+mod table;
+mod tiers;
 mod touched;
 mod users;
 
@@ -71,6 +75,7 @@ pub use peer::{
     ServiceSelector,
 };
 pub use ports::{PortPrefix, PortRange, protocol};
+pub use rank::{ClauseAction, PolicyRank, PolicyTier, RankedRule};
 pub use repository::{ApplyReport, PolicyStatus, Repository, UnresolvedPort};
 pub use resolved::{Resolved, Subject};
 pub use resolver::Resolver;
