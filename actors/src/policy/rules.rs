@@ -27,6 +27,7 @@ mod lookup;
 mod messages;
 mod named;
 mod news;
+mod ordered_fit;
 mod parse;
 mod peer;
 mod ports;
@@ -42,6 +43,7 @@ mod rounds;
 mod rows;
 mod rule;
 mod rule_index;
+mod same_priority;
 mod selector;
 mod service_facts;
 mod services;
@@ -83,6 +85,7 @@ pub use rule::{
     Bound, CidrGroup, Clause, ClauseOrigin, ClausePeers, ClausePorts, Policy, PolicyKind,
     PolicyName, PortMatch, Rule,
 };
+pub use same_priority::same_priority_remark;
 pub use selector::{Requirement, Selector, SelectorKey, Test};
 pub use services::{KnownServices, MissingService};
 pub use settings::{Enforcement, OwnCluster, PolicySettings};

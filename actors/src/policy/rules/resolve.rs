@@ -37,7 +37,8 @@ pub(super) fn resolve<'a>(
         origins: Vec::new(),
         turns: Vec::new(),
     };
-    let sides = [Direction::Ingress, Direction::Egress].map(|way| resolution.direction(way, &rules));
+    let sides =
+        [Direction::Ingress, Direction::Egress].map(|way| resolution.direction(way, &rules));
     let [ingress_enforced, egress_enforced] = [sides[0].enforced, sides[1].enforced];
     let mut cookies = Cookies::new(&resolution.origins);
     let mut plain = Vec::new();
@@ -127,8 +128,7 @@ impl<'a> Resolution<'_, 'a> {
         };
         let own = |peer| Word { direction, peer, cell: PortPrefix::ALL, deny: false, clause: None };
         let speaks = |rule: &Rule| rule.clauses.iter().any(|it| it.direction == direction);
-        let tiered =
-            rules.iter().any(|rule| rule.rank.tier != PolicyTier::Network && speaks(rule));
+        let tiered = rules.iter().any(|rule| rule.rank.tier != PolicyTier::Network && speaks(rule));
         if !enforced && !tiered {
             self.words.push(own(IdentityId::UNKNOWN));
         } else if enforced && direction == Direction::Ingress && self.settings.allow_localhost {

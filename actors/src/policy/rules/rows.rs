@@ -124,9 +124,7 @@ impl<'a> Cookies<'a> {
     /// The clauses behind each cookie that was made.
     pub(super) fn names(self) -> BTreeMap<u32, Vec<ClauseOrigin>> {
         let names = self.names.into_iter();
-        names
-            .map(|(cookie, origins)| (cookie, origins.into_iter().cloned().collect()))
-            .collect()
+        names.map(|(cookie, origins)| (cookie, origins.into_iter().cloned().collect())).collect()
     }
 
     /// The cookie of these clauses.

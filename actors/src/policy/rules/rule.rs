@@ -7,7 +7,9 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ClauseAction, PolicyRank, RankedRule, Selector, Unsupported, peer::Peer, ports::PortRange};
+use super::{
+    ClauseAction, PolicyRank, RankedRule, Selector, Unsupported, peer::Peer, ports::PortRange,
+};
 use crate::model::{Direction, Labels};
 
 /// Kinds of policy objects.
