@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use volvox_testbed::lab::{self, Neighbour, Netns, Node, Pod, Setup, objects::ranked_policy};
 
@@ -129,8 +129,11 @@ fn a_rule_follows_the_name_of_a_port_and_fails_closed() {
             .manifest("admin.yaml", &admin)
             .pod("shop/client", &[("app", "client")])
             .pod("shop/web", &[("app", "web")]);
+        // Gives the node an address, by which it is the sender.
+        let _world = Neighbour::connect()?;
         let (mut node, [client, web]) = setup.start()?;
-        let mut wait = |node: &mut Node, expected: [bool; 2]| {
+        node.wait_for_device()?;
+        let wait = |node: &mut Node, expected: [bool; 2]| {
             node.wait(&format!("ports 5000 and 5001 are not {expected:?}"), |_| {
                 let at = web.address(false)?;
                 let hears = |port| arrives(Some(&client.netns), Some(&web.netns), at, port);
@@ -146,10 +149,10 @@ fn a_rule_follows_the_name_of_a_port_and_fails_closed() {
         let rules = json!({ "ingress": [{ "action": "Pass", "from": [{ "planets": {} }] }] });
         node.write_manifest("admin.yaml", &ranked_policy("admin", "Admin", 5, rules).to_string())?;
         wait(&mut node, [false, false])?;
-        node.wait("the node does not reach its pod", |node| {
-            let text = node.volvox("policy status")?;
-            Ok(arrives(None, Some(&web.netns), web.address(false)?, 5000)?
-                && text.contains("the whole rule denies everything in its direction"))
+        let status = node.json("policy status")?.to_string();
+        ensure!(status.contains("rule-denies-everything"), "{status}");
+        node.wait("the node does not reach its pod", |_| {
+            arrives(None, Some(&web.netns), web.address(false)?, 5000)
         })
         .map(drop)
     });

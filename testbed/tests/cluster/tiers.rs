@@ -89,7 +89,7 @@ fn tiers_priorities_and_passes_decide_as_they_change() {
         why(
             &mut cluster,
             "friend",
-            "denied by clusternetworkpolicies: ClusterNetworkPolicy shut: spec.ingress[0] \
+            "denied by clusternetworkpolicies/shut: ClusterNetworkPolicy shut: spec.ingress[0] \
              (\"keep-out\", Deny, tier Admin, priority 5)",
         )?;
         why(&mut cluster, "stranger", "\"let-in\", Accept, tier Admin, priority 10")?;
@@ -106,7 +106,9 @@ fn tiers_priorities_and_passes_decide_as_they_change() {
         cluster.friend_and_stranger_reach([true, true])?;
         change(cluster.server.client(), "shut", &json!({ "priority": 10 }))?;
         cluster.node.wait("nobody names the equals", |node| {
-            Ok(node.volvox("policy status")?.contains("of the same tier and priority as open"))
+            let status = node.json("policy status")?;
+            let all = status["policies"].as_array().cloned().unwrap_or_default();
+            Ok(all.iter().any(|it| it["same_priority"][0]["name"] == "open"))
         })?;
         cluster.friend_and_stranger_reach([true, true])?;
         change(cluster.server.client(), "shut", &json!({ "priority": 1 }))?;

@@ -39,7 +39,8 @@ pub(super) fn resolve<'a>(
     };
     let sides =
         [Direction::Ingress, Direction::Egress].map(|way| resolution.direction(way, &rules));
-    let [ingress_enforced, egress_enforced] = [sides[0].enforced, sides[1].enforced];
+    let [ingress_enforced, egress_enforced] =
+        [&sides[0], &sides[1]].map(|side| side.enforced || side.tiered);
     let mut cookies = Cookies::new(&resolution.origins);
     let mut plain = Vec::new();
     let mut rows = PolicyRows::new();
