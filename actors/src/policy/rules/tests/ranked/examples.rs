@@ -143,7 +143,7 @@ fn a_pass_that_is_taken_for_an_acceptance_is_noticed() {
 fn baseline_is_for_whom_no_network_policy_selects() {
     let baseline =
         ingress("base", "Baseline", 0, [from("Accept", app("mail")), from("Deny", everybody())]);
-    let world = ranked_world(&[baseline.clone()]);
+    let world = ranked_world(std::slice::from_ref(&baseline));
     assert_eq!(heard(&world, [DB, MAIL, HOST]), [false, true, true]);
     // A NetworkPolicy has the last word, also on what it does not allow.
     let world = ranked_world(&[baseline.clone(), only_from("db")]);

@@ -41,9 +41,8 @@ pub(super) fn judge(documents: &[Value], packet: RankedPacket) -> Judgement {
         });
         policies.into_iter().filter(|_| !is_host).find_map(|policy| first_of(policy, packet))
     };
-    match ordered("Admin") {
-        Some((Some(passes), by)) => return Judgement { passes, by: Some(by), tier: 0 },
-        Some((None, _)) | None => {}
+    if let Some((Some(passes), by)) = ordered("Admin") {
+        return Judgement { passes, by: Some(by), tier: 0 };
     }
     if let Some(passes) = unordered(documents, packet) {
         return Judgement { passes, by: None, tier: 1 };
