@@ -58,6 +58,8 @@ pub enum Mutant {
     FamilyForgotten,
     /// A denial counts no more than an allowance.
     DenyLost,
+    /// A rule that passes packets on to the next tier is taken for one that accepts them.
+    PassTakenForAccept,
     /// A new pod starts although a restart would not find it.
     StartedUnsaved,
     /// A failed write of the ipcache is not taken up again.

@@ -20,6 +20,7 @@ mod peers;
 mod pending;
 mod reported_versions;
 mod source;
+mod source_view;
 mod spawn;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,6 @@ mod witness;
 pub use actor::{ClusterSettings, ClusterSupervisor, SourcesStatus};
 pub use messages::{ClusterMsg, Heard, SourceMsg, SourceState, SourceStatus};
 pub use peers::ClusterPeers;
-pub use source::SourceView;
+pub use source_view::SourceView;
 pub(crate) use spawn::spawn_source;
 pub use witness::{KnownServer, ServerView};

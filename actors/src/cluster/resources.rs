@@ -23,7 +23,7 @@ fn plain(
     }
 }
 
-fn cilium(
+fn custom(
     name: &'static str,
     path: &'static str,
     api_version: &'static str,
@@ -47,23 +47,30 @@ pub fn resources(node: &str) -> Vec<(Feed, Vec<Resource>)> {
         "networking.k8s.io/v1",
         "NetworkPolicy",
     );
-    let cilium_policies = cilium(
+    let cilium_policies = custom(
         "ciliumnetworkpolicies",
         "/apis/cilium.io/v2/ciliumnetworkpolicies",
         "cilium.io/v2",
         "CiliumNetworkPolicy",
         "ciliumnetworkpolicies.cilium.io",
     );
-    let clusterwide_policies = cilium(
+    let clusterwide_policies = custom(
         "ciliumclusterwidenetworkpolicies",
         "/apis/cilium.io/v2/ciliumclusterwidenetworkpolicies",
         "cilium.io/v2",
         "CiliumClusterwideNetworkPolicy",
         "ciliumclusterwidenetworkpolicies.cilium.io",
     );
+    let ranked_policies = custom(
+        "clusternetworkpolicies",
+        "/apis/policy.networking.k8s.io/v1alpha2/clusternetworkpolicies",
+        "policy.networking.k8s.io/v1alpha2",
+        "ClusterNetworkPolicy",
+        "clusternetworkpolicies.policy.networking.k8s.io",
+    );
     let groups = |path, api_version| {
         let definition = "ciliumcidrgroups.cilium.io";
-        cilium("ciliumcidrgroups", path, api_version, "CiliumCIDRGroup", definition)
+        custom("ciliumcidrgroups", path, api_version, "CiliumCIDRGroup", definition)
     };
     let groups = vec![
         groups("/apis/cilium.io/v2/ciliumcidrgroups", "cilium.io/v2"),
@@ -82,6 +89,7 @@ pub fn resources(node: &str) -> Vec<(Feed, Vec<Resource>)> {
         (Feed::Policies, vec![network_policies]),
         (Feed::Policies, vec![cilium_policies]),
         (Feed::Policies, vec![clusterwide_policies]),
+        (Feed::Policies, vec![ranked_policies]),
         (Feed::Policies, groups),
         (Feed::Services, vec![services]),
         (Feed::Services, slices),
@@ -104,21 +112,21 @@ pub fn definitions() -> Resource {
 pub fn further(node: &str) -> Vec<(Feed, Vec<Resource>)> {
     let own = Some(format!("metadata.name={node}"));
     let nodes = |name| plain(name, "/api/v1/nodes", "v1", "Node");
-    let cilium_nodes = cilium(
+    let cilium_nodes = custom(
         "ciliumnodes",
         "/apis/cilium.io/v2/ciliumnodes",
         "cilium.io/v2",
         "CiliumNode",
         "ciliumnodes.cilium.io",
     );
-    let cilium_endpoints = cilium(
+    let cilium_endpoints = custom(
         "ciliumendpoints",
         "/apis/cilium.io/v2/ciliumendpoints",
         "cilium.io/v2",
         "CiliumEndpoint",
         "ciliumendpoints.cilium.io",
     );
-    let cilium_identities = cilium(
+    let cilium_identities = custom(
         "ciliumidentities",
         "/apis/cilium.io/v2/ciliumidentities",
         "cilium.io/v2",

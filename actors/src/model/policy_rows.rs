@@ -56,4 +56,8 @@ pub mod precedence {
     pub const ALLOW: u32 = DEFAULT_PRIORITY | 1;
     /// A deny row.
     pub const DENY: u32 = DEFAULT_PRIORITY | 0xff;
+    /// An allow row of any peer where rules have an order: a row of one peer decides before it.
+    pub const ALLOW_ANY: u32 = ALLOW - 0x100;
+    /// A deny row of any peer where rules have an order.
+    pub const DENY_ANY: u32 = DENY - 0x100;
 }

@@ -5,7 +5,8 @@
 //! endpoints' rows, [`lookup()`] says what the datapath makes of them.
 //!
 //! A denial wins over every allowance, whichever is narrower. What no rule allows is dropped once a
-//! rule with default deny selects the endpoint; otherwise it passes.
+//! rule with default deny selects the endpoint; otherwise it passes. Before and after stand the tiers of
+//! ClusterNetworkPolicy, in which rules have an order: see `tiers`.
 
 mod acquaint;
 mod actor;
@@ -26,10 +27,12 @@ mod lookup;
 mod messages;
 mod named;
 mod news;
+mod ordered_fit;
 mod parse;
 mod peer;
 mod ports;
 mod progress;
+mod rank;
 mod remarks;
 mod repository;
 mod requester;
@@ -40,11 +43,14 @@ mod rounds;
 mod rows;
 mod rule;
 mod rule_index;
+mod same_priority;
 mod selector;
 mod service_facts;
 mod services;
 mod settings;
 mod show;
+mod table;
+mod tiers;
 mod touched;
 mod users;
 
@@ -71,6 +77,7 @@ pub use peer::{
     ServiceSelector,
 };
 pub use ports::{PortPrefix, PortRange, protocol};
+pub use rank::{ClauseAction, PolicyRank, PolicyTier, RankedRule};
 pub use repository::{ApplyReport, PolicyStatus, Repository, UnresolvedPort};
 pub use resolved::{Resolved, Subject};
 pub use resolver::Resolver;
@@ -78,6 +85,7 @@ pub use rule::{
     Bound, CidrGroup, Clause, ClauseOrigin, ClausePeers, ClausePorts, Policy, PolicyKind,
     PolicyName, PortMatch, Rule,
 };
+pub use same_priority::same_priority_remark;
 pub use selector::{Requirement, Selector, SelectorKey, Test};
 pub use services::{KnownServices, MissingService};
 pub use settings::{Enforcement, OwnCluster, PolicySettings};

@@ -6,7 +6,7 @@ use std::{fs, path::PathBuf};
 use serde::Serialize;
 use serde_json::Value;
 use volvox_actors::policy::rules::{
-    KnownServices, PolicySettings, PolicyStatus, PolicyView, parse,
+    KnownServices, PolicySettings, PolicyStatus, PolicyView, parse, same_priority_remark,
 };
 use volvox_inspect::manifests::objects;
 use volvox_rest::{RestClient, models::Policy};
@@ -75,6 +75,7 @@ fn remarks(status: &PolicyStatus) -> String {
             service.path, service.which
         ));
     }
+    remarks.extend(same_priority_remark(&status.same_priority));
     if remarks.is_empty() && status.selects == 0 {
         remarks.push("selects no endpoint".to_owned());
     }

@@ -13,6 +13,11 @@ pub const POLICIES: &str = "/apis/networking.k8s.io/v1/namespaces/shop/networkpo
 /// Where its policies of Cilium's kind are.
 pub const CILIUM_POLICIES: &str = "/apis/cilium.io/v2/namespaces/shop/ciliumnetworkpolicies";
 
+/// Where its policies in tiers are.
+pub const RANKED_POLICIES: &str = "/apis/policy.networking.k8s.io/v1alpha2/clusternetworkpolicies";
+/// Where definitions are.
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
 /// A service of one port.
 pub fn service(name: &str, at: SocketAddr, transport: &str) -> Value {
     json!({
@@ -104,20 +109,45 @@ pub fn change_policy(client: &ApiClient, apps: &[&str]) -> Result<()> {
 
 /// Has Cilium's policies defined, with a schema that takes everything.
 pub fn define(client: &ApiClient, plural: &str, kind: &str, scope: &str) -> Result<()> {
+    client.create(DEFINITIONS, &definition("cilium.io", "v2", [plural, kind, scope]))
+}
+
+/// Has ClusterNetworkPolicy defined, with a schema that takes everything.
+pub fn define_ranked(client: &ApiClient) -> Result<()> {
+    let names = ["clusternetworkpolicies", "ClusterNetworkPolicy", "Cluster"];
+    let mut definition = definition("policy.networking.k8s.io", "v1alpha2", names);
+    // A server takes no definition of Kubernetes' own groups that does not say who approved it.
+    definition["metadata"]["annotations"] =
+        json!({ "api-approved.kubernetes.io": "unapproved, for a test" });
+    client.create(DEFINITIONS, &definition)
+}
+
+fn definition(group: &str, version: &str, [plural, kind, scope]: [&str; 3]) -> Value {
     let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
-    let definition = json!({
+    json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": { "name": format!("{plural}.cilium.io") },
+        "metadata": { "name": format!("{plural}.{group}") },
         "spec": {
-            "group": "cilium.io", "scope": scope,
+            "group": group, "scope": scope,
             "names": { "plural": plural, "kind": kind },
             "versions": [{
-                "name": "v2", "served": true, "storage": true,
+                "name": version, "served": true, "storage": true,
                 "schema": { "openAPIV3Schema": schema },
             }],
         },
-    });
-    client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition)
+    })
+}
+
+/// A ClusterNetworkPolicy for every pod, with these rules as members of its `spec`.
+pub fn ranked_policy(name: &str, tier: &str, priority: u16, rules: Value) -> Value {
+    let mut spec = rules;
+    spec["tier"] = json!(tier);
+    spec["priority"] = json!(priority);
+    spec["subject"] = json!({ "namespaces": {} });
+    json!({
+        "apiVersion": "policy.networking.k8s.io/v1alpha2", "kind": "ClusterNetworkPolicy",
+        "metadata": { "name": name }, "spec": spec,
+    })
 }
 
 /// A policy of Cilium's kind that denies `web` what that app sends.

@@ -15,6 +15,8 @@ pub const NAMESPACE: &str = "ns";
 pub const PODS: u8 = 26;
 /// Sources of policies.
 pub const SOURCES: u8 = 2;
+/// Sources of policies in tiers that have an order, behind those without.
+pub const RANKED_SOURCES: std::ops::Range<u8> = 100..102;
 /// Pods that another node has.
 pub const REMOTE_PODS: u8 = 4;
 /// Pods of the other cluster; their numbers follow.

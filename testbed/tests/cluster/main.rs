@@ -14,6 +14,7 @@ mod prefixes;
 mod published;
 mod rights;
 mod services;
+mod tiers;
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},

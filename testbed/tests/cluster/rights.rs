@@ -220,8 +220,11 @@ fn the_packaged_role_is_enough() {
             for kind in ["CiliumNetworkPolicy", "CiliumEndpoint"] {
                 objects::define(client, &plural(kind), kind, "Namespaced")?;
             }
+            objects::define_ranked(client)?;
             lab::wait_for("Cilium's kinds are served", || {
-                Ok([IDENTITIES, CILIUM_POLICIES].iter().all(|path| client.get(path).is_ok()))
+                Ok([IDENTITIES, CILIUM_POLICIES, objects::RANKED_POLICIES]
+                    .iter()
+                    .all(|path| client.get(path).is_ok()))
             })?;
             node.set_flag("identity-allocation-mode", Some("crd"));
             node.set_flag("annotate-k8s-node", Some("true"));
@@ -267,6 +270,7 @@ fn the_packaged_role_is_enough() {
             "watch endpointslices",
             "watch networkpolicies",
             "watch ciliumcidrgroups",
+            "watch clusternetworkpolicies",
             "watch nodes",
             "watch pods",
             "watch namespaces",

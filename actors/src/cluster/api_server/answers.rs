@@ -40,7 +40,12 @@ pub(super) enum SourceAnswer {
     /// A page of its list.
     Listed(Result<Result<Page, ClusterError>, AskError>),
     /// The definition of its resource, if there is one.
-    Defined(Result<Result<Option<Definition>, ClusterError>, AskError>),
+    Defined {
+        /// How the server refused to list the resource, if that is why it was asked for.
+        refusal: Option<ClusterError>,
+        /// The definition.
+        answer: Result<Result<Option<Definition>, ClusterError>, AskError>,
+    },
     /// What the watch of that number saw.
     Seen(u64, Result<Result<Vec<ObjectChange>, ClusterError>, AskError>),
     /// Nothing was said since the word of that number.
@@ -53,7 +58,7 @@ impl Message for SourceAnswer {
     fn kind(&self) -> &'static str {
         match self {
             Self::Listed(_) => "Listed",
-            Self::Defined(_) => "Defined",
+            Self::Defined { .. } => "Defined",
             Self::Seen(..) => "Seen",
             Self::Silent(_) => "Silent",
             Self::Retry => "Retry",

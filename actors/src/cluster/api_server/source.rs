@@ -3,13 +3,12 @@
 
 use std::{rc::Rc, time::Duration};
 
-use serde::Serialize;
-
 use super::{
     ClusterMsg, Heard, SourceMsg, SourceState,
     answers::SourceAnswer,
     listing::{ListReason, PartialList, Telling},
     reported_versions::{Delta, ReportedVersions, marks},
+    source_view::SourceView,
     version::{number, went_back},
 };
 use crate::{
@@ -78,23 +77,6 @@ struct SourceHistory {
     reached: Option<u64>,
 }
 
-/// What a source shows of itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct SourceView {
-    /// What it lists and watches.
-    pub resource: &'static str,
-    /// Whether all its objects have been told once.
-    pub synced: bool,
-    /// How many there are.
-    pub objects: usize,
-    /// Everything up to this version was told.
-    pub version: Option<String>,
-    /// Whether it is being watched.
-    pub watching: bool,
-    /// How often the server failed, one after the other.
-    pub failures: u32,
-}
-
 impl Source {
     /// Makes each life of a source.
     pub(super) fn factory(
@@ -161,7 +143,11 @@ impl Source {
                 }
             }
             Err(ClusterError::NotFound(_)) if self.resource().definition.is_some() => {
-                self.ask_definition(cx);
+                self.ask_definition(cx, None);
+            }
+            // Who gave no right to it may have no such objects at all.
+            Err(error @ ClusterError::Refused(_)) if self.resource().definition.is_some() => {
+                self.ask_definition(cx, Some(error));
             }
             Err(ClusterError::NotFound(_)) if self.form + 1 < self.forms.len() => {
                 // What is no custom resource needs no definition: it has an older version.
@@ -203,20 +189,26 @@ impl Source {
 
     /// The server has no such resource. Only if nobody defined it there are no such objects: one
     /// that has just been started does not serve all that is defined.
-    fn ask_definition(&mut self, cx: &mut Cx<'_, Self>) {
+    fn ask_definition(&mut self, cx: &mut Cx<'_, Self>, refusal: Option<ClusterError>) {
         let Some(definition) = self.resource().definition else { return };
         let why = format!("whether there is a CustomResourceDefinition {definition}");
-        let reply = cx.expect("cluster", LIST_PATIENCE, why, SourceAnswer::Defined);
+        let then = move |answer| SourceAnswer::Defined { refusal, answer };
+        let reply = cx.expect("cluster", LIST_PATIENCE, why, then);
         self.cluster.definition(definition, reply);
     }
 
     fn defined(
         &mut self,
         cx: &mut Cx<'_, Self>,
+        refusal: Option<ClusterError>,
         answer: Result<Result<Option<Definition>, ClusterError>, AskError>,
     ) {
-        match ClusterError::of(answer) {
-            Ok(Some(definition)) if definition.established => {
+        match (ClusterError::of(answer), refusal) {
+            (Err(_), Some(refusal)) => self.rest(cx, refusal),
+            (Ok(Some(definition)), Some(refusal)) if definition.established => {
+                self.rest(cx, refusal);
+            }
+            (Ok(Some(definition)), None) if definition.established => {
                 let Resource { name, api_version, .. } = self.resource();
                 let error = format!("{name} are defined, but not served as {api_version}");
                 // It may serve another version.
@@ -224,7 +216,7 @@ impl Source {
                 self.rest(cx, ClusterError::NotFound(error));
             }
             // One that was never established never had objects.
-            Ok(_) => {
+            (Ok(_), _) => {
                 self.pages.clear();
                 let deltas = self.memory.reported.list(Vec::new());
                 if self.tell(deltas) {
@@ -242,7 +234,7 @@ impl Source {
                 );
                 self.backoff.pause(cx, UNDEFINED_PAUSE, why, || SourceAnswer::Retry);
             }
-            Err(error) => self.rest(cx, error),
+            (Err(error), None) => self.rest(cx, error),
         }
     }
 
@@ -479,7 +471,7 @@ impl Behaviour for Source {
     fn answered(&mut self, answer: SourceAnswer, cx: &mut Cx<'_, Self>) {
         match answer {
             SourceAnswer::Listed(answer) => self.listed(cx, answer),
-            SourceAnswer::Defined(answer) => self.defined(cx, answer),
+            SourceAnswer::Defined { refusal, answer } => self.defined(cx, refusal, answer),
             SourceAnswer::Seen(number, answer) => self.seen(cx, number, answer),
             SourceAnswer::Silent(word) => self.silent(cx, word),
             SourceAnswer::Retry => self.end_pause(cx),

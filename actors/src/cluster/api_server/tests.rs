@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use super::{ClusterMsg, SourceState};
 use crate::{
     endpoints::endpoint::{CreateError, EndpointState},
-    model::{EndpointId, PolicyRows},
+    model::{Direction, EndpointId, PolicyRows},
+    policy::rules::lookup,
     ports::ClusterError,
     testing::{MemoryCluster, World, allow_from, pod, spec},
 };
@@ -204,6 +205,73 @@ fn a_missing_definition_holds_nobody_up_and_is_waited_for() {
     cluster.define(definition, true);
     world.advance(MINUTE);
     assert_ne!(policy_of_web(&world), before);
+}
+
+#[test]
+fn a_right_that_is_missing_matters_only_where_there_is_a_definition() {
+    let (mut world, cluster) = world();
+    let definition = "clusternetworkpolicies.policy.networking.k8s.io";
+    let forbidden = ClusterError::Refused("no right to list".to_owned());
+    cluster.fail("ClusterNetworkPolicy", Some(forbidden.clone()));
+    cluster.define(definition, false);
+    world.restart();
+    world.advance(MINUTE);
+    assert!(web(&world) > 0);
+    let undefined = ("clusternetworkpolicies", true, SourceState::Undefined);
+    assert!(states(&world).contains(&undefined));
+    // Once there is one, its objects are not known, and that is said.
+    cluster.define(definition, true);
+    world.restart();
+    world.advance(MINUTE);
+    let broken = states(&world).into_iter().find(|it| it.0 == "clusternetworkpolicies").unwrap();
+    assert!(
+        !broken.1 && matches!(broken.2, SourceState::Broken { error, .. } if error == forbidden)
+    );
+    cluster.fail("ClusterNetworkPolicy", None);
+    world.advance(MINUTE);
+    assert!(web(&world) > 0);
+    world.audit();
+}
+
+/// A policy of it comes, its priority changes under another one, and it goes: without an agent's start.
+#[test]
+fn a_cluster_network_policy_is_followed() {
+    let (mut world, cluster) = world();
+    let policy = |name: &str, priority: u16, action: &str| {
+        json!({
+            "apiVersion": "policy.networking.k8s.io/v1alpha2", "kind": "ClusterNetworkPolicy",
+            "metadata": { "name": name },
+            "spec": {
+                "tier": "Admin", "priority": priority, "subject": { "namespaces": {} },
+                "ingress": [{ "action": action, "from": [{ "namespaces": {} }] }],
+            },
+        })
+    };
+    let passes = |world: &World| {
+        let db = world.get(EndpointId(2)).identity;
+        let rows = policy_of_web(world);
+        lookup(&rows, Direction::Ingress, db, 6, 80).passes()
+    };
+    assert!(passes(&world));
+    cluster.apply(policy("deny", 10, "Deny"));
+    world.advance(MINUTE);
+    assert!(!passes(&world));
+    cluster.apply(policy("accept", 9, "Accept"));
+    world.advance(MINUTE);
+    assert!(passes(&world));
+    cluster.apply(policy("accept", 11, "Accept"));
+    world.advance(MINUTE);
+    assert!(!passes(&world));
+    let before = policy_of_web(&world);
+    // A restart changes nothing, and has nothing to write.
+    world.restart();
+    world.advance(MINUTE);
+    assert_eq!(policy_of_web(&world), before);
+    world.audit();
+    cluster.delete(&policy("deny", 10, "Deny"));
+    world.advance(MINUTE);
+    assert!(passes(&world));
+    world.audit();
 }
 
 #[test]

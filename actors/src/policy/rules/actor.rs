@@ -43,8 +43,13 @@ const SYNC_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 const PEERS_MAX: usize = 32;
 
 /// Kinds of objects that are policies, or that these name.
-const KINDS: [&str; 4] =
-    ["CiliumNetworkPolicy", "CiliumClusterwideNetworkPolicy", "NetworkPolicy", "CiliumCIDRGroup"];
+const KINDS: [&str; 5] = [
+    "CiliumNetworkPolicy",
+    "CiliumClusterwideNetworkPolicy",
+    "NetworkPolicy",
+    "CiliumCIDRGroup",
+    "ClusterNetworkPolicy",
+];
 
 /// Whom the owner of the policy talks to.
 #[derive(Clone)]

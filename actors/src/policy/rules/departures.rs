@@ -46,6 +46,9 @@ impl fmt::Display for Departure {
 impl Policy {
     /// What of it Cilium 1.19 takes otherwise.
     pub fn departures(&self) -> Vec<Departure> {
+        if self.name.kind == PolicyKind::ClusterNetworkPolicy {
+            return Vec::new();
+        }
         let cilium = self.name.kind != PolicyKind::NetworkPolicy;
         let isolated = self.rules.iter().filter(|_| cilium).flat_map(isolated);
         let clauses = self.rules.iter().flat_map(|rule| &rule.clauses);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::{
-    ClauseOrigin, ClausePeers, ClausePorts, Repository, Selector,
+    ClauseAction, ClauseOrigin, ClausePeers, ClausePorts, Repository, Selector,
     ports::protocol,
     rule::{Clause, PortMatch},
 };
@@ -61,7 +61,9 @@ impl Repository {
     /// The clauses that are about an endpoint with these labels, by direction and port.
     pub fn derived(&self, labels: &Labels) -> Vec<DerivedFilter> {
         let mut filters: BTreeMap<FilterKey<'_>, DerivedFilter> = BTreeMap::new();
-        for clause in self.rules_for(labels).flat_map(|rule| &rule.clauses) {
+        let clauses = self.rules_for(labels).flat_map(|rule| &rule.clauses);
+        // What passes on allows nothing and denies nothing.
+        for clause in clauses.filter(|clause| clause.action != ClauseAction::Pass) {
             for place in places(clause) {
                 let filter = filters.entry(place).or_insert_with(|| filter(place));
                 for selector in selectors(clause) {
@@ -75,7 +77,7 @@ impl Repository {
 }
 
 fn places(clause: &Clause) -> Vec<FilterKey<'_>> {
-    let (direction, deny) = (clause.direction, clause.deny);
+    let (direction, deny) = (clause.direction, clause.action == ClauseAction::Deny);
     let ClausePorts::Of(ports) = &clause.ports else {
         return vec![(direction, deny, 0, 0, u16::MAX, None)];
     };

@@ -52,6 +52,10 @@ pub enum Effect {
     AllowsNothing,
     /// A peer of a deny rule: every peer is denied by it.
     DeniesEveryPeer,
+    /// A part of a rule that accepts: the rule is about no packet.
+    RuleAcceptsNothing,
+    /// A part of a rule that denies or passes on: the rule denies everything in its direction.
+    RuleDeniesEverything,
     /// A policy for nodes while these are not held to policy.
     SelectsNothing,
 }
@@ -61,6 +65,8 @@ impl fmt::Display for Effect {
         f.write_str(match self {
             Self::AllowsNothing => "nothing is allowed by it",
             Self::DeniesEveryPeer => "every peer is denied by it",
+            Self::RuleAcceptsNothing => "the whole rule accepts nothing",
+            Self::RuleDeniesEverything => "the whole rule denies everything in its direction",
             Self::SelectsNothing => "it selects nothing",
         })
     }

@@ -6,7 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ports::PortPrefix;
+use super::{
+    ordered_fit::{self, has_order},
+    ports::PortPrefix,
+};
 use crate::model::{Direction, IdentityId, PolicyEntry, PolicyKey, PolicyRows};
 
 /// Identities below this are reserved: the host's, of health checks, of other nodes.
@@ -20,6 +23,9 @@ pub fn fit(had: &PolicyRows, desired: &PolicyRows, most: usize) -> PolicyRows {
         let now =
             |key, entry: &PolicyEntry| desired.get(key).filter(|it| it.deny == entry.deny).copied();
         return had.iter().map(|(key, entry)| (*key, now(key, entry).unwrap_or(*entry))).collect();
+    }
+    if has_order(had) || has_order(desired) {
+        return ordered_fit::both(had, desired, most);
     }
     let mut allowed = both_allow(had, desired, most);
     let denials = |of: &PolicyRows| of.clone().into_iter().filter(|(_, entry)| entry.deny);
@@ -47,6 +53,9 @@ pub fn fit(had: &PolicyRows, desired: &PolicyRows, most: usize) -> PolicyRows {
 /// Whether some packet of these peers passes by the rows before and would not by those that are
 /// desired. In doubt it does.
 pub fn opens(before: &PolicyRows, desired: &PolicyRows, peers: &BTreeSet<IdentityId>) -> bool {
+    if has_order(before) || has_order(desired) {
+        return ordered_fit::opens(before, desired, peers);
+    }
     let allows = |(key, entry): &(&PolicyKey, &PolicyEntry)| {
         !entry.deny && (key.identity == IdentityId::UNKNOWN || peers.contains(&key.identity))
     };
@@ -66,6 +75,9 @@ pub fn opens(before: &PolicyRows, desired: &PolicyRows, peers: &BTreeSet<Identit
 /// Whether some packet passes by the rows before and would not by those that are desired. In doubt it
 /// does.
 fn takes_away(before: &PolicyRows, desired: &PolicyRows) -> bool {
+    if has_order(before) || has_order(desired) {
+        return ordered_fit::takes_away(before, desired);
+    }
     let denials: PolicyRows = desired.clone().into_iter().filter(|(_, entry)| entry.deny).collect();
     let denials = Denials::new(&denials);
     before.iter().filter(|(_, entry)| !entry.deny).any(|(key, _)| {

@@ -22,9 +22,9 @@ pub struct EndpointPolicy {
     pub revision: u64,
     /// Rows of its policy map.
     pub rows: Arc<PolicyRows>,
-    /// Whether what no rule allows to it is dropped.
+    /// Whether rules decide what comes to it: what none allows is dropped, or rules have an order.
     pub ingress_enforced: bool,
-    /// Whether what no rule allows from it is dropped.
+    /// Whether rules decide what it sends.
     pub egress_enforced: bool,
 }
 

@@ -9,6 +9,10 @@ mod icmp;
 mod kubernetes;
 mod meant;
 mod port;
+mod ranked;
+mod ranked_peers;
+mod ranked_pods;
+mod ranked_ports;
 mod scope;
 mod selector;
 mod service;
@@ -116,12 +120,15 @@ fn name(document: &Field<'_>) -> Result<Option<PolicyName>, Fault> {
         }
         "NetworkPolicy" => (PolicyKind::NetworkPolicy, &["networking.k8s.io/v1"]),
         "CiliumCIDRGroup" => (PolicyKind::CiliumCIDRGroup, &["cilium.io/v2", "cilium.io/v2alpha1"]),
+        "ClusterNetworkPolicy" => {
+            (PolicyKind::ClusterNetworkPolicy, &["policy.networking.k8s.io/v1alpha2"])
+        }
         other if NOT_POLICIES.contains(&other) => return Ok(None),
         other => {
             return Err(kind_field.fault(
                 format!("unknown kind {other:?}"),
-                "write CiliumNetworkPolicy, CiliumClusterwideNetworkPolicy, NetworkPolicy or \
-                 CiliumCIDRGroup",
+                "write CiliumNetworkPolicy, CiliumClusterwideNetworkPolicy, NetworkPolicy, \
+                 ClusterNetworkPolicy or CiliumCIDRGroup",
             ));
         }
     };
@@ -132,7 +139,9 @@ fn name(document: &Field<'_>) -> Result<Option<PolicyName>, Fault> {
     }
     let namespace = metadata.get("namespace").map(|field| field.text()).transpose()?;
     let namespace = match kind {
-        PolicyKind::CiliumClusterwideNetworkPolicy | PolicyKind::CiliumCIDRGroup => None,
+        PolicyKind::CiliumClusterwideNetworkPolicy
+        | PolicyKind::CiliumCIDRGroup
+        | PolicyKind::ClusterNetworkPolicy => None,
         _ => Some(namespace.unwrap_or("default").to_owned()),
     };
     let written = mapping.need("apiVersion")?;
@@ -156,9 +165,16 @@ fn policy(
         let (rules, unsupported, written) = (Vec::new(), Vec::new(), Vec::new());
         return Ok(Policy { name: name.clone(), rules, group, unsupported, written });
     }
-    let native = name.kind == PolicyKind::NetworkPolicy;
+    let read = match name.kind {
+        PolicyKind::NetworkPolicy => kubernetes::rule,
+        PolicyKind::ClusterNetworkPolicy => ranked::rule,
+        _ => cilium::rule,
+    };
     let mut known = vec!["apiVersion", "kind", "metadata", "spec", "status"];
-    if !native {
+    if matches!(
+        name.kind,
+        PolicyKind::CiliumNetworkPolicy | PolicyKind::CiliumClusterwideNetworkPolicy
+    ) {
         known.push("specs");
     }
     let mapping = document.mapping(&known)?;
@@ -170,10 +186,7 @@ fn policy(
     }
     let mut rules = Vec::new();
     for spec in &specs {
-        rules.push(match native {
-            true => kubernetes::rule(spec, &mut scope)?,
-            false => cilium::rule(spec, &mut scope)?,
-        });
+        rules.push(read(spec, &mut scope)?);
     }
     Ok(Policy {
         name: name.clone(),

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{MissingGroup, MissingService, Policies, Repository, Subject, messages::RefusedPolicy};
+use super::{
+    MissingGroup, MissingService, Policies, Repository, Subject, messages::RefusedPolicy,
+    same_priority_remark,
+};
 
 impl Repository {
     /// What keeps policies from being, for an endpoint, what their authors wrote: those that are
@@ -32,6 +35,14 @@ impl Repository {
                 let MissingGroup { name, path } = it;
                 format!("{}: there is no CiliumCIDRGroup {name}: it has no prefix", at(&path))
             }));
+            // Others that do not select it do not matter to it.
+            let others = self.same_priority(policy).into_iter().filter(|name| {
+                self.policies().any(|(_, other)| other.name == *name && other.selects(labels))
+            });
+            let others: Vec<_> = others.collect();
+            all.extend(
+                same_priority_remark(&others).map(|it| format!("{source}: {}: {it}", policy.name)),
+            );
             all.extend(policy.missing_services().into_iter().map(|it| {
                 let MissingService { which, path } = it;
                 format!("{}: there is no Service {which}: nobody is meant", at(&path))

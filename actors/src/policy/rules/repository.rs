@@ -128,6 +128,9 @@ pub struct PolicyStatus {
     pub missing_groups: Vec<MissingGroup>,
     /// Services that it names and that there are not.
     pub missing_services: Vec<MissingService>,
+    /// Policies of the same tier and priority: which of them is asked first, only the agent says.
+    #[serde(default)]
+    pub same_priority: Vec<PolicyName>,
     /// Why its newest version was refused; if it selects anything, an older one is in force.
     pub error: Option<PolicyError>,
 }
@@ -144,6 +147,7 @@ impl PolicyStatus {
             unresolved_ports: Vec::new(),
             missing_groups: Vec::new(),
             missing_services: Vec::new(),
+            same_priority: Vec::new(),
             error: Some(error),
         }
     }
@@ -348,6 +352,7 @@ impl Repository {
                     unresolved_ports: self.unresolved_ports(policy, endpoints, view),
                     missing_groups: policy.missing_groups(&groups),
                     missing_services: policy.missing_services(),
+                    same_priority: self.same_priority(policy),
                     error: error.map(|index| errors.remove(index)),
                 });
             }

@@ -8,14 +8,15 @@ use std::{
 };
 
 use super::{
-    ClauseOrigin, ClausePeers, ClausePorts, Enforcement, IdentityView, PolicySettings, Resolved,
-    Subject,
+    ClauseAction, ClauseOrigin, ClausePeers, ClausePorts, Enforcement, IdentityView, PolicyName,
+    PolicyRank, PolicySettings, PolicyTier, Resolved, Subject,
     named::numbers,
     ports::{PortPrefix, PortRange},
-    rows::{Word, build},
+    rows::{Cookies, Word, build},
     rule::{Clause, PortMatch, Rule},
+    tiers::{ClauseTurn, TieredSide},
 };
-use crate::model::{Direction, Families, IdentityId, NamedPorts};
+use crate::model::{Direction, Families, IdentityId, NamedPorts, PolicyRows};
 
 /// Resolves the policy of an endpoint for which these rules are written.
 pub(super) fn resolve<'a>(
@@ -25,13 +26,57 @@ pub(super) fn resolve<'a>(
     selections: &mut Selections<'a>,
 ) -> Resolved {
     let rules = if settings.enforcement == Enforcement::Never { &[] } else { rules };
-    let mut resolution =
-        Resolution { settings, subject, selections, words: Vec::new(), origins: Vec::new() };
-    let ingress_enforced = resolution.direction(Direction::Ingress, rules);
-    let egress_enforced = resolution.direction(Direction::Egress, rules);
-    let (rows, origins) = build(resolution.words, &resolution.origins);
-    let rows = Arc::new(rows);
+    let mut rules = rules.to_vec();
+    // The first of a tier is asked first.
+    rules.sort_by(|a, b| turn(a).cmp(&turn(b)));
+    let mut resolution = Resolution {
+        settings,
+        subject,
+        selections,
+        words: Vec::new(),
+        origins: Vec::new(),
+        turns: Vec::new(),
+    };
+    let sides =
+        [Direction::Ingress, Direction::Egress].map(|way| resolution.direction(way, &rules));
+    let [ingress_enforced, egress_enforced] =
+        [&sides[0], &sides[1]].map(|side| side.enforced || side.tiered);
+    let mut cookies = Cookies::new(&resolution.origins);
+    let mut plain = Vec::new();
+    let mut rows = PolicyRows::new();
+    for side in sides {
+        let ResolvedSide { direction, enforced, tiered, words } = side;
+        if !tiered {
+            plain.extend(words);
+            continue;
+        }
+        let spares_host = direction == Direction::Ingress && settings.allow_localhost;
+        let turns = &resolution.turns;
+        rows.extend(
+            TieredSide { direction, enforced, spares_host, words, turns }.rows(&mut cookies),
+        );
+    }
+    rows.extend(build(plain, &mut cookies));
+    let (rows, origins) = (Arc::new(rows), cookies.names());
     Resolved { rows, ingress_enforced, egress_enforced, origins, revision: 0 }
+}
+
+/// When a rule is asked. Of equals, the policy whose name sorts first; rules without clauses never.
+fn turn(rule: &Rule) -> (PolicyRank, Option<(&PolicyName, &str)>) {
+    // Where there is no order, that of before is kept.
+    let ordered = rule.rank.tier != PolicyTier::Network;
+    let origin = rule.clauses.first().map(|clause| &*clause.origin).filter(|_| ordered);
+    (rule.rank, origin.map(|origin| (&origin.policy, origin.source.as_str())))
+}
+
+/// What is said of one direction.
+struct ResolvedSide {
+    direction: Direction,
+    /// Whether what no rule allows is dropped.
+    enforced: bool,
+    /// Whether some of it is said in tiers that have an order.
+    tiered: bool,
+    words: Vec<Word>,
 }
 
 /// The identities that clauses select, each looked up once.
@@ -62,13 +107,17 @@ struct Resolution<'s, 'a> {
     settings: &'s PolicySettings,
     subject: &'s Subject,
     selections: &'s mut Selections<'a>,
+    /// Of the direction that is being looked at.
     words: Vec<Word>,
+    /// Each clause that says a word, by its number.
     origins: Vec<Arc<ClauseOrigin>>,
+    /// When each of them is asked.
+    turns: Vec<ClauseTurn>,
 }
 
 impl<'a> Resolution<'_, 'a> {
-    /// Adds what is said of one direction. Answers whether it is enforced.
-    fn direction(&mut self, direction: Direction, rules: &[&'a Rule]) -> bool {
+    /// What is said of one direction.
+    fn direction(&mut self, direction: Direction, rules: &[&'a Rule]) -> ResolvedSide {
         let enforced = match self.settings.enforcement {
             Enforcement::Never => false,
             Enforcement::Always => true,
@@ -79,16 +128,21 @@ impl<'a> Resolution<'_, 'a> {
             }
         };
         let own = |peer| Word { direction, peer, cell: PortPrefix::ALL, deny: false, clause: None };
-        if !enforced {
+        let speaks = |rule: &Rule| rule.clauses.iter().any(|it| it.direction == direction);
+        let tiered = rules.iter().any(|rule| rule.rank.tier != PolicyTier::Network && speaks(rule));
+        if !enforced && !tiered {
             self.words.push(own(IdentityId::UNKNOWN));
-        } else if direction == Direction::Ingress && self.settings.allow_localhost {
+        } else if enforced && direction == Direction::Ingress && self.settings.allow_localhost {
             self.words.push(own(IdentityId::HOST));
         }
-        let clauses = rules.iter().flat_map(|rule| &rule.clauses);
-        for clause in clauses.filter(|clause| clause.direction == direction) {
-            self.clause(clause);
+        for rule in rules {
+            for clause in rule.clauses.iter().filter(|clause| clause.direction == direction) {
+                self.turns.push(ClauseTurn::new(rule.rank.tier, clause));
+                self.clause(clause);
+            }
         }
-        enforced
+        let words = std::mem::take(&mut self.words);
+        ResolvedSide { direction, enforced, tiered, words }
     }
 
     fn clause(&mut self, clause: &'a Clause) {
@@ -112,7 +166,7 @@ impl<'a> Resolution<'_, 'a> {
         peers: &[IdentityId],
         cells: impl IntoIterator<Item = PortPrefix>,
     ) {
-        let (direction, deny) = (it.direction, it.deny);
+        let (direction, deny) = (it.direction, it.action == ClauseAction::Deny);
         let clause = u32::try_from(self.origins.len() - 1).ok();
         for cell in cells {
             let word = |peer: &IdentityId| Word { direction, peer: *peer, cell, deny, clause };

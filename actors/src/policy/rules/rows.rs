@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Place of a clause among those of a resolution; `None` is the agent's own word.
-type ClauseIndex = Option<u32>;
+pub(super) type ClauseIndex = Option<u32>;
 
 /// What one clause says of one cell of one peer. Sorts by table, then broad before narrow, then
 /// allowances before denials.
@@ -65,34 +65,25 @@ impl<'a> PeerVerdicts<'a> {
     }
 }
 
-/// Makes the rows of a policy map of what clauses say, and a list of the clauses behind each
-/// cookie.
+/// Makes the rows of a policy map of what clauses say.
 ///
 /// The kernel takes the longest match for the peer and the longest match for any peer, and of
 /// these two the denial. So within one table a denial must never lie above a longer allowance:
 /// that one is left out, and with it every row that a broader one makes needless.
-pub(super) fn build(
-    mut words: Vec<Word>,
-    origins: &[Arc<ClauseOrigin>],
-) -> (PolicyRows, BTreeMap<u32, Vec<ClauseOrigin>>) {
+pub(super) fn build(mut words: Vec<Word>, cookies: &mut Cookies<'_>) -> PolicyRows {
     words.sort_unstable();
     words.dedup();
-    let mut cookies = Cookies { origins, known: BTreeMap::new(), names: BTreeMap::new() };
     let mut rows = Vec::with_capacity(words.len());
     for side in words.chunk_by(|a, b| a.direction == b.direction) {
         let wild = side.partition_point(|word| word.peer == IdentityId::UNKNOWN);
         let (wild, named) = side.split_at(wild);
         let (wild, nothing) = (PeerVerdicts::new(wild), PeerVerdicts(Vec::new()));
-        rows.extend(table_rows(&wild, &nothing, &mut cookies));
+        rows.extend(table_rows(&wild, &nothing, cookies));
         for peer in named.chunk_by(|a, b| a.peer == b.peer) {
-            rows.extend(table_rows(&PeerVerdicts::new(peer), &wild, &mut cookies));
+            rows.extend(table_rows(&PeerVerdicts::new(peer), &wild, cookies));
         }
     }
-    let names = cookies
-        .names
-        .into_iter()
-        .map(|(cookie, origins)| (cookie, origins.into_iter().cloned().collect()));
-    (rows.into_iter().collect(), names.collect())
+    rows.into_iter().collect()
 }
 
 fn table_rows(
@@ -107,7 +98,8 @@ fn table_rows(
             let PortPrefix { bits, protocol, port } = said.cell;
             let first = said.deny && !mutated(Mutant::DenyLost);
             let precedence = if first { precedence::DENY } else { precedence::ALLOW };
-            let cookie = cookies.cookie(said.words);
+            let clauses: Vec<ClauseIndex> = said.words.iter().map(|word| word.clause).collect();
+            let cookie = cookies.cookie(&clauses);
             (
                 PolicyKey { direction, identity: peer, protocol, port, bits },
                 PolicyEntry { deny: said.deny, precedence, cookie },
@@ -117,16 +109,27 @@ fn table_rows(
 }
 
 /// Cookies that were made, so that each set of clauses is hashed once.
-struct Cookies<'a> {
+pub(super) struct Cookies<'a> {
     origins: &'a [Arc<ClauseOrigin>],
     known: BTreeMap<Vec<ClauseIndex>, u32>,
     names: BTreeMap<u32, BTreeSet<&'a ClauseOrigin>>,
 }
 
-impl Cookies<'_> {
-    fn cookie(&mut self, words: &[Word]) -> u32 {
-        let clauses: Vec<ClauseIndex> = words.iter().map(|word| word.clause).collect();
-        if let Some(cookie) = self.known.get(&clauses) {
+impl<'a> Cookies<'a> {
+    /// For these clauses, by number.
+    pub(super) fn new(origins: &'a [Arc<ClauseOrigin>]) -> Self {
+        Self { origins, known: BTreeMap::new(), names: BTreeMap::new() }
+    }
+
+    /// The clauses behind each cookie that was made.
+    pub(super) fn names(self) -> BTreeMap<u32, Vec<ClauseOrigin>> {
+        let names = self.names.into_iter();
+        names.map(|(cookie, origins)| (cookie, origins.into_iter().cloned().collect())).collect()
+    }
+
+    /// The cookie of these clauses.
+    pub(super) fn cookie(&mut self, clauses: &[ClauseIndex]) -> u32 {
+        if let Some(cookie) = self.known.get(clauses) {
             return *cookie;
         }
         let origins: BTreeSet<&ClauseOrigin> =
@@ -135,7 +138,7 @@ impl Cookies<'_> {
         if cookie != 0 {
             self.names.entry(cookie).or_default().extend(&origins);
         }
-        self.known.insert(clauses, cookie);
+        self.known.insert(clauses.to_vec(), cookie);
         cookie
     }
 }
@@ -157,7 +160,7 @@ mod tests {
             deny,
             clause: None,
         };
-        let (rows, _) = build(said.iter().map(word).collect(), &[]);
+        let rows = build(said.iter().map(word).collect(), &mut Cookies::new(&[]));
         rows.iter().map(|(key, row)| (key.identity.0, key.bits, key.port, row.deny)).collect()
     }
 

@@ -7,7 +7,9 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Selector, Unsupported, peer::Peer, ports::PortRange};
+use super::{
+    ClauseAction, PolicyRank, RankedRule, Selector, Unsupported, peer::Peer, ports::PortRange,
+};
 use crate::model::{Direction, Labels};
 
 /// Kinds of policy objects.
@@ -21,6 +23,8 @@ pub enum PolicyKind {
     NetworkPolicy,
     /// Cilium's groups of prefixes, which policies name.
     CiliumCIDRGroup,
+    /// That of Kubernetes' network-policy-api, for the cluster, in tiers before and after the others.
+    ClusterNetworkPolicy,
 }
 
 impl fmt::Display for PolicyKind {
@@ -123,7 +127,9 @@ pub struct Rule {
     pub default_deny_ingress: bool,
     /// Whether what no rule allows from them is dropped.
     pub default_deny_egress: bool,
-    /// What it allows and denies.
+    /// When its clauses are asked.
+    pub rank: PolicyRank,
+    /// What it allows and denies; in a tier of its own the first that is about a packet decides.
     pub clauses: Vec<Clause>,
 }
 
@@ -142,8 +148,8 @@ impl Rule {
 pub struct Clause {
     /// The way the packet goes, seen from the subject.
     pub direction: Direction,
-    /// Whether it denies.
-    pub deny: bool,
+    /// What it says.
+    pub action: ClauseAction,
     /// The other side.
     pub peers: ClausePeers,
     /// Protocols and destination ports.
@@ -209,11 +215,15 @@ pub struct ClauseOrigin {
     pub direction: Direction,
     /// Path of the clause, `spec.ingressDeny[0]`.
     pub path: String,
+    /// What it is in its tier, if that has an order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ranked: Option<RankedRule>,
 }
 
 impl fmt::Display for ClauseOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {}", self.source, self.policy, self.path)
+        write!(f, "{}: {}: {}", self.source, self.policy, self.path)?;
+        self.ranked.as_ref().map_or(Ok(()), |ranked| write!(f, " ({ranked})"))
     }
 }
 

@@ -7,6 +7,7 @@ mod kubernetes;
 mod nodes;
 mod oracle;
 mod properties;
+mod ranked;
 mod refusals;
 mod remarks;
 mod repository;

@@ -16,7 +16,7 @@ use volvox_actors_simulated::{
 
 use crate::sim::{
     history::events::{RuntimeNews, StoreEvent},
-    model::{PODS, REMOTE_PODS, SOURCES, other_nodes::NODES},
+    model::{PODS, RANKED_SOURCES, REMOTE_PODS, SOURCES, other_nodes::NODES},
     world::{connections::HOST_PEER, node::Node, remote_cluster},
 };
 
@@ -181,6 +181,7 @@ impl Node {
         let names: Vec<String> = self.world.manifests.keys().cloned().collect();
         self.world.manifests.clear();
         (0..SOURCES)
+            .chain(RANKED_SOURCES)
             .for_each(|source| self.oracle.borrow_mut().expected.policies(source, Vec::new()));
         self.oracle.borrow_mut().services.end();
         self.tell(&names);

@@ -24,12 +24,14 @@ const OTHER_NODES: u64 = 0x6d65_6574;
 const REMOVALS: u64 = 0x726f_6273;
 const RUNTIME: u64 = 0x7275_6e63;
 const CHANGES: u64 = 0x6472_6966;
+const RANKED: u64 = 0x7469_6572;
 
 /// A whole history at random. One in three follows an API server, the others take manifests; one in
 /// three shares a store with another node, and half of these are meshed with another cluster. Every
 /// other one has services; in one of three the node itself has a policy. In one of three interfaces to
 /// other machines come and go, and in half of those with a store other nodes have prefixes of pods. One in
-/// three follows the container runtime, which says what is true and what is not. At the end of one in three somebody else changes the kernel's rows.
+/// three follows the container runtime, which says what is true and what is not. One in three has policies
+/// in tiers that have an order. At the end of one in three somebody else changes the kernel's rows.
 pub fn draw(seed: u64) -> Vec<Action> {
     let mut actions = live_and_die(seed);
     let mut random = Random::new(seed ^ API_SERVER);
@@ -55,6 +57,10 @@ pub fn draw(seed: u64) -> Vec<Action> {
     let mut random = Random::new(seed ^ OTHER_NODES);
     if actions.contains(&Action::ShareStore) && random.roll(2) == 0 {
         actions = additions::other_nodes(actions, &mut random);
+    }
+    let mut random = Random::new(seed ^ RANKED);
+    if random.roll(3) == 0 {
+        actions = additions::ranked_policies(actions, &mut random);
     }
     let mut random = Random::new(seed ^ REMOVALS);
     if random.roll(3) == 0 {

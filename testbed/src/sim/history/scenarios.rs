@@ -238,6 +238,23 @@ pub const ALL: &[Scenario] = &[
             ]
         },
     },
+    Scenario {
+        name: "npa_285_a_tier_is_passed_on_and_changes",
+        make: |random| {
+            let deny = Policy::about(App::Web, Way::In, true, App::Db, Some(80));
+            let mut actions = vec![
+                rules(100, vec![Policy::passes_on(App::Web, App::Db)]),
+                steps(random, 200),
+                rules(0, vec![deny]),
+                steps(random, 200),
+                rules(101, vec![Policy::draw_ranked(random)]),
+            ];
+            actions.extend(restart(random));
+            actions.push(rules(100, Vec::new()));
+            actions.push(steps(random, 200));
+            actions
+        },
+    },
     one_that_cannot::HANGS,
     one_that_cannot::HAS_NO_ROOM,
     one_that_cannot::CRASHES,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use volvox_actors_simulated::model::{Frontend, L4Address};
 
 use super::{
-    NAMESPACE,
+    NAMESPACE, RANKED_SOURCES,
     policies::App,
     service_members::Members,
     services::{Face, HEALTH_PORT, frontend, is_local},
@@ -25,8 +25,16 @@ pub(in crate::sim) fn pod_document(name: &str, app: App) -> Value {
     })
 }
 
-/// One object for all policies of a source: they change together.
+/// One object for all policies of a source: they change together. Of those with an order a source has one.
 pub(in crate::sim) fn policy_object(name: &str, policies: &[Value]) -> Value {
+    let number = name.strip_prefix("policies-").and_then(|number| number.parse().ok());
+    if number.is_some_and(|number: u8| RANKED_SOURCES.contains(&number)) {
+        return json!({
+            "apiVersion": "policy.networking.k8s.io/v1alpha2", "kind": "ClusterNetworkPolicy",
+            "metadata": { "name": name },
+            "spec": policies.first().map(|policy| &policy["spec"]),
+        });
+    }
     let specs: Vec<&Value> = policies.iter().map(|policy| &policy["spec"]).collect();
     json!({
         "apiVersion": "cilium.io/v2", "kind": "CiliumNetworkPolicy",

@@ -65,11 +65,28 @@ pub enum Peer {
     Outside(usize),
 }
 
+/// What a rule says of packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Says {
+    Allow,
+    Deny,
+    /// Only in a tier that has an order: the next tier says it.
+    Pass,
+}
+
+/// When the rules of a policy with an order are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    /// Behind the policies without an order, for whom these say nothing of.
+    is_baseline: bool,
+    priority: u16,
+}
+
 /// A rule: some packets pass, or are denied.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Clause {
     way: Way,
-    deny: bool,
+    says: Says,
     peers: Peers,
     /// Protocol and port, with an end if it is a range; `None` is any.
     port: Option<(u8, u16, Option<u16>)>,
@@ -87,6 +104,8 @@ enum Peers {
 /// A policy for the pods of one label, or for all.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
+    /// None if a denial of it wins whatever comes first.
+    rank: Option<Rank>,
     subject: Option<App>,
     clauses: Vec<Clause>,
 }
@@ -115,7 +134,60 @@ impl Clause {
         ]);
         // A rule that says neither with whom nor what is about nothing.
         let port = if peers == Peers::Any { port.or(Some((6, 80, None))) } else { port };
-        Self { way, deny: random.roll(4) == 0, peers, port }
+        let says = if random.roll(4) == 0 { Says::Deny } else { Says::Allow };
+        Self { way, says, peers, port }
+    }
+
+    /// A rule of a tier that has an order.
+    fn draw_ranked(random: &mut Random) -> Self {
+        let way = random.one_of(&[Way::In, Way::Out]);
+        let peers = match random.roll(8) {
+            0..=3 => Peers::App(random.one_of(&App::NAMED)),
+            4 | 5 => Peers::Namespace,
+            _ if way == Way::In => Peers::Namespace,
+            6 => Peers::Any,
+            _ => {
+                let net = random.one_of(&["192.0.2.0/24", "192.0.2.0/25", "2001:db8::/32"]);
+                Peers::Net { net, except: None }
+            }
+        };
+        let port = random.one_of(&[
+            None,
+            None,
+            Some((6, 80, None)),
+            Some((6, 80, Some(81))),
+            Some((17, 53, None)),
+        ]);
+        let says = random.one_of(&[Says::Allow, Says::Deny, Says::Pass]);
+        Self { way, says, peers, port }
+    }
+
+    /// As the definition of ClusterNetworkPolicy has it.
+    fn ranked_value(&self) -> Value {
+        let action = match self.says {
+            Says::Allow => "Accept",
+            Says::Deny => "Deny",
+            Says::Pass => "Pass",
+        };
+        let peer = match &self.peers {
+            Peers::Any | Peers::World => json!({ "networks": ["0.0.0.0/0", "::/0"] }),
+            Peers::App(app) => json!({ "pods": {
+                "namespaceSelector": {}, "podSelector": { "matchLabels": { "app": app.name() } },
+            } }),
+            Peers::Namespace => json!({ "namespaces": {} }),
+            Peers::Net { net, .. } => json!({ "networks": [net] }),
+        };
+        let side = if self.way == Way::Out { "to" } else { "from" };
+        let mut value = json!({ "action": action, side: [peer] });
+        if let Some((protocol, port, end)) = self.port {
+            let name = if protocol == 6 { "tcp" } else { "udp" };
+            let port = match end {
+                None => json!({ "number": port }),
+                Some(end) => json!({ "range": { "start": port, "end": end } }),
+            };
+            value["protocols"] = json!([{ name: { "destinationPort": port } }]);
+        }
+        value
     }
 
     fn meets(&self, way: Way, peer: Peer, probe: (u8, u16)) -> bool {
@@ -174,27 +246,55 @@ impl Policy {
     pub fn draw(random: &mut Random) -> Self {
         let subject = random.one_of(&[None, Some(App::Web), Some(App::Db), Some(App::Mail)]);
         let clauses = (0..=random.roll(3)).map(|_| Clause::draw(random)).collect();
-        Self { subject, clauses }
+        Self { rank: None, subject, clauses }
+    }
+
+    /// A policy of a tier that has an order, at random. Priorities are few, so that some are equal.
+    pub fn draw_ranked(random: &mut Random) -> Self {
+        let rank =
+            Rank { is_baseline: random.roll(3) == 0, priority: random.one_of(&[0, 7, 7, 1000]) };
+        let subject = random.one_of(&[None, None, Some(App::Web), Some(App::Db)]);
+        let clauses = (0..=random.roll(3)).map(|_| Clause::draw_ranked(random)).collect();
+        Self { rank: Some(rank), subject, clauses }
+    }
+
+    /// Packets to pods of that label from another are left to the policies without an order, and all others
+    /// are dropped.
+    pub fn passes_on(subject: App, peer: App) -> Self {
+        let clause = |says, peers| Clause { way: Way::In, says, peers, port: None };
+        Self {
+            rank: Some(Rank { is_baseline: false, priority: 7 }),
+            subject: Some(subject),
+            clauses: vec![
+                clause(Says::Pass, Peers::App(peer)),
+                clause(Says::Deny, Peers::Namespace),
+            ],
+        }
     }
 
     /// One rule: pods of that label get packets from, or send them to, pods of another.
     pub fn about(subject: App, way: Way, deny: bool, peer: App, port: Option<u16>) -> Self {
         let port = port.map(|port| (6, port, None));
-        let clause = Clause { way, deny, peers: Peers::App(peer), port };
-        Self { subject: Some(subject), clauses: vec![clause] }
+        let says = if deny { Says::Deny } else { Says::Allow };
+        let clause = Clause { way, says, peers: Peers::App(peer), port };
+        Self { rank: None, subject: Some(subject), clauses: vec![clause] }
     }
 
     /// One rule: pods of that label get packets from that network.
     pub fn from_net(subject: App, net: &'static str) -> Self {
         let peers = Peers::Net { net, except: None };
-        let clause = Clause { way: Way::In, deny: false, peers, port: None };
-        Self { subject: Some(subject), clauses: vec![clause] }
+        let clause = Clause { way: Way::In, says: Says::Allow, peers, port: None };
+        Self { rank: None, subject: Some(subject), clauses: vec![clause] }
     }
 
     /// The manifest.
     pub fn document(&self, name: &str) -> Value {
+        if let Some(rank) = self.rank {
+            return self.ranked_document(name, rank);
+        }
         let list = |way, deny| {
-            let expected = self.clauses.iter().filter(|it| it.way == way && it.deny == deny);
+            let expected =
+                self.clauses.iter().filter(|it| it.way == way && (it.says == Says::Deny) == deny);
             expected.map(Clause::value).collect::<Vec<_>>()
         };
         let mut spec = json!({ "endpointSelector": self.subject.map_or(json!({}), |app| {
@@ -218,6 +318,28 @@ impl Policy {
         })
     }
 
+    fn ranked_document(&self, name: &str, rank: Rank) -> Value {
+        let list = |way| {
+            let rules = self.clauses.iter().filter(|it| it.way == way);
+            rules.map(Clause::ranked_value).collect::<Vec<_>>()
+        };
+        let subject = match self.subject {
+            None => json!({ "namespaces": {} }),
+            Some(app) => json!({ "pods": {
+                "namespaceSelector": {}, "podSelector": { "matchLabels": { "app": app.name() } },
+            } }),
+        };
+        json!({
+            "apiVersion": "policy.networking.k8s.io/v1alpha2", "kind": "ClusterNetworkPolicy",
+            "metadata": { "name": name },
+            "spec": {
+                "tier": if rank.is_baseline { "Baseline" } else { "Admin" },
+                "priority": rank.priority, "subject": subject,
+                "ingress": list(Way::In), "egress": list(Way::Out),
+            },
+        })
+    }
+
     fn is_for(&self, app: App) -> bool {
         self.subject.is_none_or(|subject| subject == app)
     }
@@ -225,9 +347,17 @@ impl Policy {
 
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(Rank { is_baseline, priority }) = self.rank {
+            let tier = if is_baseline { "baseline" } else { "admin" };
+            write!(f, "{tier} {priority}, ")?;
+        }
         write!(f, "{}:", self.subject.map_or("all pods", App::name))?;
-        for Clause { way, deny, peers, port } in &self.clauses {
-            let what = if *deny { "deny" } else { "allow" };
+        for Clause { way, says, peers, port } in &self.clauses {
+            let what = match says {
+                Says::Allow => "allow",
+                Says::Deny => "deny",
+                Says::Pass => "pass on",
+            };
             let side = if *way == Way::Out { "to" } else { "from" };
             let peers = match peers {
                 Peers::Any => "anybody".to_owned(),
@@ -249,19 +379,41 @@ impl fmt::Display for Policy {
     }
 }
 
-/// Which probes pass between a pod of that label and a peer.
+/// Which probes pass between a pod of that label and a peer. Of policies with one rank the first is asked
+/// first: they come in the order of their names.
 pub fn passes<'a>(
     policies: impl Iterator<Item = &'a Policy> + Clone,
     way: Way,
     app: App,
     peer: Peer,
 ) -> u8 {
-    let clauses = policies.filter(|policy| policy.is_for(app)).flat_map(|it| &it.clauses);
-    let enforced = clauses.clone().any(|clause| clause.way == way);
+    let mine: Vec<&Policy> = policies.filter(|policy| policy.is_for(app)).collect();
+    let plain = mine.iter().filter(|it| it.rank.is_none()).flat_map(|it| &it.clauses);
+    let enforced = plain.clone().any(|clause| clause.way == way);
+    let mut ranked: Vec<&Policy> = mine.iter().copied().filter(|it| it.rank.is_some()).collect();
+    ranked.sort_by_key(|policy| policy.rank);
+    let first = |baseline: bool, probe: (u8, u16)| {
+        let tier = ranked
+            .iter()
+            .filter(|it| it.rank.is_some_and(|rank| rank.is_baseline == baseline))
+            .flat_map(|it| &it.clauses);
+        let mut about = tier.filter(|clause| clause.meets(way, peer, probe));
+        about.next().map(|clause| clause.says)
+    };
     let verdict = |probe: (u8, u16)| {
-        let mut about = clauses.clone().filter(|clause| clause.meets(way, peer, probe));
-        let denied = about.clone().any(|clause| clause.deny);
-        !denied && (!enforced || about.any(|clause| !clause.deny))
+        match first(false, probe) {
+            Some(Says::Allow) => return true,
+            Some(Says::Deny) => return false,
+            Some(Says::Pass) | None => {}
+        }
+        let mut about = plain.clone().filter(|clause| clause.meets(way, peer, probe));
+        if about.clone().any(|clause| clause.says == Says::Deny) {
+            return false;
+        }
+        if enforced || about.clone().next().is_some() {
+            return about.any(|clause| clause.says == Says::Allow);
+        }
+        first(true, probe) != Some(Says::Deny)
     };
     let bits = PROBES.iter().enumerate().filter(|(_, probe)| verdict(**probe));
     bits.fold(0, |mask, (place, _)| mask | 1 << place)

@@ -58,6 +58,7 @@ impl Node {
         let policies = self.world.manifests.get(&name).map(Vec::as_slice).unwrap_or_default();
         if policies.first().is_some_and(|first| first["kind"] != "Pod") {
             let mut object = policy_object(&name, policies);
+            // Known to no kind of policy, or not of this form.
             object["specs"] = json!("rubbish");
             cluster.apply(object);
             self.news.rubbish.insert(name.clone());

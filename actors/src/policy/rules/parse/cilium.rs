@@ -12,7 +12,7 @@ use crate::{
         field::{Fault, Field, Mapping},
     },
     policy::rules::{
-        Effect, Selector, SelectorKey,
+        ClauseAction, Effect, PolicyRank, Selector, SelectorKey,
         rule::{Bound, Clause, ClausePeers, ClausePorts, Rule},
     },
 };
@@ -42,6 +42,7 @@ pub(super) fn rule(field: &Field<'_>, scope: &mut ParseContext<'_>) -> Result<Ru
         subject,
         default_deny_ingress: ingress.unwrap_or(false),
         default_deny_egress: egress.unwrap_or(false),
+        rank: PolicyRank::default(),
         clauses: Vec::new(),
     };
     for side in Side::ALL {
@@ -134,7 +135,7 @@ fn clause(
     };
     Ok(Clause {
         direction: side.direction,
-        deny: side.deny,
+        action: if side.deny { ClauseAction::Deny } else { ClauseAction::Allow },
         peers,
         ports: ports.unwrap_or(ClausePorts::Any),
         origin: scope.origin(side.direction, &field.path()),

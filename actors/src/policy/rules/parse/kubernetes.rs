@@ -12,7 +12,7 @@ use crate::{
         field::{Fault, Field, Mapping},
     },
     policy::rules::{
-        Selector, SelectorKey,
+        ClauseAction, PolicyRank, Selector, SelectorKey,
         peer::Peer,
         ports::protocol,
         rule::{Bound, Clause, ClausePeers, ClausePorts, PortMatch, Rule},
@@ -40,6 +40,7 @@ pub(super) fn rule(field: &Field<'_>, scope: &mut ParseContext<'_>) -> Result<Ru
         subject: Some(Bound::Endpoints(subject)),
         default_deny_ingress: ingress,
         default_deny_egress: egress,
+        rank: PolicyRank::default(),
         clauses,
     })
 }
@@ -83,7 +84,7 @@ fn clause(
     let ports = ports.iter().map(port).collect::<Result<Vec<_>, _>>()?;
     Ok(Clause {
         direction,
-        deny: false,
+        action: ClauseAction::Allow,
         peers: if peers.is_empty() { ClausePeers::Any } else { ClausePeers::Of(peers) },
         ports: if ports.is_empty() { ClausePorts::Any } else { ClausePorts::Of(ports) },
         origin: scope.origin(direction, &field.path()),

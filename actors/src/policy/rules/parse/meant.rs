@@ -2,6 +2,7 @@
 //! namespace, or everybody.
 
 use super::{
+    ranked_pods,
     scope::ParseContext,
     selector::{Keys, selector},
 };
@@ -31,7 +32,10 @@ pub(super) fn of_nameless(document: &Field<'_>) -> Vec<Bound> {
             }
         }
         // What is no policy is for nobody.
-        Some(kind) if !kind.ends_with("List") && kind != "CiliumClusterwideNetworkPolicy" => {
+        Some(kind)
+            if !kind.ends_with("List")
+                && !["CiliumClusterwideNetworkPolicy", "ClusterNetworkPolicy"].contains(&kind) =>
+        {
             Vec::new()
         }
         _ => anybody(),
@@ -43,6 +47,9 @@ pub(super) fn of(document: &Field<'_>, name: &PolicyName) -> Vec<Bound> {
     if name.kind == PolicyKind::CiliumCIDRGroup {
         return Vec::new();
     }
+    if name.kind == PolicyKind::ClusterNetworkPolicy {
+        return of_ranked(document).unwrap_or_else(|| vec![all_of(None)]);
+    }
     let namespace = name.namespace.as_deref();
     let all = || match namespace {
         Some(_) => vec![all_of(namespace)],
@@ -53,6 +60,12 @@ pub(super) fn of(document: &Field<'_>, name: &PolicyName) -> Vec<Bound> {
     let specs = mapping.get("spec").into_iter().chain(more.unwrap_or_default());
     let each: Vec<_> = specs.map(|spec| of_spec(&spec, namespace).unwrap_or_else(all)).collect();
     if each.is_empty() { all() } else { each.concat() }
+}
+
+fn of_ranked(document: &Field<'_>) -> Option<Vec<Bound>> {
+    let spec = document.any_mapping().ok()?.get("spec")?;
+    let subject = spec.any_mapping().ok()?.get("subject")?;
+    Some(vec![Bound::Endpoints(ranked_pods::subject(&subject).ok()?)])
 }
 
 fn of_spec(spec: &Field<'_>, namespace: Option<&str>) -> Option<Vec<Bound>> {

@@ -48,6 +48,7 @@ impl ParseContext<'_> {
             policy: self.name.clone(),
             direction,
             path: path.to_owned(),
+            ranked: None,
         })
     }
 

@@ -114,6 +114,7 @@ pub(super) fn fake_policy(msg: PolicyMsg) {
         },
         direction: Direction::Ingress,
         path: "spec.ingress[0]".into(),
+        ranked: None,
     };
     match msg {
         PolicyMsg::Written(reply) => reply.send(WrittenPolicies {
@@ -152,6 +153,7 @@ pub(super) fn fake_policy(msg: PolicyMsg) {
                 unresolved_ports: Vec::new(),
                 missing_groups: Vec::new(),
                 missing_services: Vec::new(),
+                same_priority: Vec::new(),
                 error: None,
             }],
         }),

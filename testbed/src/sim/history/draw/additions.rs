@@ -9,10 +9,10 @@ use crate::{
             events::{ApiServerEvent, DeviceEvent, Removal, RuntimeNews, StoreEvent},
         },
         model::{
-            REMOTE_CLUSTER_PODS, REMOTE_PODS,
+            RANKED_SOURCES, REMOTE_CLUSTER_PODS, REMOTE_PODS,
             devices::{DEVICES, SETS},
             other_nodes::{NODES, PREFIXES},
-            policies::App,
+            policies::{App, Policy},
             service_members::{BACKENDS, Members},
             services::SERVICES,
         },
@@ -28,6 +28,23 @@ pub(super) fn api_server(actions: Vec<Action>, random: &mut Random) -> Vec<Actio
             use ApiServerEvent::{Compacted, Down, Hung, Repeats, Restored, Up};
             let what = random.one_of(&[Compacted, Down, Hung, Repeats, Restored, Up]);
             all.push(Action::ApiServer(what));
+        }
+    }
+    all
+}
+
+/// The same, with policies in tiers that have an order, which change now and then.
+pub(super) fn ranked_policies(actions: Vec<Action>, random: &mut Random) -> Vec<Action> {
+    let change = |random: &mut Random, source| {
+        let policies = (0..random.roll(4).min(1)).map(|_| Policy::draw_ranked(random)).collect();
+        Action::Policies { source, policies, reported: random.roll(4) > 0 }
+    };
+    let mut all: Vec<_> = RANKED_SOURCES.map(|source| change(random, source)).collect();
+    for action in actions {
+        all.push(action);
+        if random.roll(12) == 0 {
+            let source = RANKED_SOURCES.start + random.roll(RANKED_SOURCES.len()) as u8;
+            all.push(change(random, source));
         }
     }
     all
