@@ -134,6 +134,10 @@ always_inline int from_container(struct __sk_buff *skb, struct flow *flow)
 	lxc = lxc_lookup(&packet.daddr, flow->family);
 	/* A service that was missed is found the next time. */
 	for (int look = 0; look < 2; look++) {
+		__u32 family = flow->family;
+
+		/* Else clang 22 keeps all that follows from it on the stack, for the second look. */
+		opaque(family);
 		if (!balanced && (!lxc || lxc->flags & LXC_HOST)) {
 			balanced = lb(skb, flow, &packet);
 			if (balanced < 0)
@@ -141,9 +145,9 @@ always_inline int from_container(struct __sk_buff *skb, struct flow *flow)
 			if (balanced == LB_LOOPBACK)
 				return to_self(skb, flow, &self);
 			if (balanced == LB_TRANSLATED)
-				lxc = lxc_find(&packet.daddr, flow->family);
+				lxc = lxc_find(&packet.daddr, family);
 		}
-		flow->dst_identity = identity_of_receiver(lxc, &packet, flow->family);
+		flow->dst_identity = identity_of_receiver(lxc, &packet, family);
 		code = lxc && !(lxc->flags & LXC_HOST) ? 0 : may_leave(flow, &packet);
 		if (code < 0)
 			return code;

@@ -386,13 +386,14 @@ subprogram int ct_create(const struct flow *flow, const struct packet *packet)
 		return CT_DROP(DROP_CT_CREATE_FAILED);
 	tcp = packet->protocol == IPPROTO_TCP;
 	egress = flow->direction == EGRESS;
-	ends = ct_ends_of(packet);
 	row.lifetime = now + (tcp ? CT_LIFETIME_SYN : CT_LIFETIME_OTHER);
 	row.src_sec_id = flow->src_identity;
 	row.rev_nat_index = packet->rev_nat;
 	row.flags = (packet->node_port ? CT_NODE_PORT : 0) | packet->entry_flags;
 	row.nat_port = packet->own_port;
 	ct_report(&row, egress, packet->tcp_flags, now);
+	/* Not before: what is read early lies on the stack until then. */
+	ends = ct_ends_of(packet);
 	if (flow->family == FAMILY_IPV4)
 		ct_key_make(&key, &ends, FAMILY_IPV4, egress ? TUPLE_OUT : TUPLE_IN, false);
 	else

@@ -117,7 +117,7 @@ always_inline int to_local(struct __sk_buff *skb, struct flow *flow, struct pack
 always_inline int to_self(struct __sk_buff *skb, struct flow *flow, const struct config_row *self)
 {
 	flow->direction = INGRESS;
-	flow->dst_ep = self->ep_id;
-	flow->dst_identity = self->identity;
+	flow->dst_ep = flow->source;
+	flow->dst_identity = flow->src_identity;
 	return hand_over(skb, flow, self, CT_ESTABLISHED);
 }
