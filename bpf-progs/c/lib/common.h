@@ -33,6 +33,10 @@ typedef __u8 bool;
 /* Has the verifier, and clang, forget what they know of a number: what it is used for has to be bounded anew. */
 #define opaque(number) asm volatile("" : "+r"(number))
 
+/* Has clang write an object that a function is about to write: before Linux 6.4, the verifier wants what a function
+ * is given to be written already, and clang 22 takes that for useless. */
+#define written(object) asm volatile("" : "+m"(object))
+
 /* Looks up what should be there. The kernel replaces a row by one at the head of its bucket: who has passed
  * the head and not yet reached the row that goes sees neither. It is there when one looks again. */
 #define row_find(map, key)                                                                                    \

@@ -74,7 +74,7 @@ subprogram int dsr_tell(struct __sk_buff *skb, struct packet *packet, int family
 /* Whether packets of a connection have gone as the node's own already. */
 always_inline bool dsr_is_late(const struct packet *packet, int family)
 {
-	struct nat to;
+	struct nat to = {};
 
 	return !(packet->tcp_flags & TCP_SYN) && snat_find(packet, &to, family);
 }

@@ -307,6 +307,7 @@ subprogram int snat_find_ipv6(const struct packet *packet, struct nat *to)
 
 always_inline enum snat_age snat_find(const struct packet *packet, struct nat *to, int family)
 {
+	written(*to);
 	return family == FAMILY_IPV4 ? snat_find_ipv4(packet, to) : snat_find_ipv6(packet, to);
 }
 
