@@ -58,7 +58,7 @@ pub fn try_one(name: &str) -> Result<()> {
 fn find(name: &str) -> Result<Findings> {
     let kernel = Kernel::open(&place()?.join(name))?;
     let shared = tempfile::tempdir()?;
-    objects::make(&shared.path().join("objects"))?;
+    objects::put(&shared.path().join("objects"))?;
     let text = kernel.run(shared.path())?;
     serde_json::from_str(&text).with_context(|| format!("what {name} found: {text}"))
 }

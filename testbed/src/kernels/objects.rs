@@ -1,7 +1,12 @@
 //! The programs' objects as several versions of clang make them, and loading them with all that may be switched
 //! on.
 
-use std::{collections::BTreeMap, env, fs, path::Path};
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    path::Path,
+    sync::{Mutex, PoisonError},
+};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use aya::{Ebpf, EbpfLoader, VerifierLogLevel, programs::Program};
@@ -33,8 +38,27 @@ pub fn clangs() -> Result<Vec<String>> {
     Ok(clangs)
 }
 
-/// Has each clang make all objects below a directory: `CLANG/NAME.o`.
-pub(super) fn make(place: &Path) -> Result<()> {
+/// Puts the objects of each clang below a directory: `CLANG/NAME.o`. They are made once.
+pub(super) fn put(place: &Path) -> Result<()> {
+    static MADE: Mutex<Option<tempfile::TempDir>> = Mutex::new(None);
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    if made.is_none() {
+        let directory = tempfile::tempdir()?;
+        make(directory.path())?;
+        *made = Some(directory);
+    }
+    let Some(made) = &*made else { return Ok(()) };
+    for clang in clangs()? {
+        fs::create_dir_all(place.join(&clang))?;
+        for entry in fs::read_dir(made.path().join(&clang))? {
+            let entry = entry?;
+            fs::copy(entry.path(), place.join(&clang).join(entry.file_name()))?;
+        }
+    }
+    Ok(())
+}
+
+fn make(place: &Path) -> Result<()> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bpf-progs/c");
     for clang in clangs()? {
         let directory = place.join(&clang);
@@ -67,8 +91,10 @@ pub(super) fn load(place: &Path, maps: &Path) -> Result<BTreeMap<String, Loaded>
         let mut loaded = Loaded::new();
         for name in SOURCES {
             let object = fs::read(directory.path().join(name).with_extension("o"))?;
-            let error =
-                load_one(&object, maps).err().map(|error| last_lines(&format!("{error:#}")));
+            // The verifier's log is costly, and says something only where it refuses.
+            let quiet = load_one(&object, maps, VerifierLogLevel::DISABLE);
+            let told = quiet.or_else(|_| load_one(&object, maps, VerifierLogLevel::DEBUG));
+            let error = told.err().map(|error| last_lines(&format!("{error:#}")));
             loaded.insert(name.to_owned(), error);
         }
         all.insert(directory.file_name().to_string_lossy().into_owned(), loaded);
@@ -76,10 +102,10 @@ pub(super) fn load(place: &Path, maps: &Path) -> Result<BTreeMap<String, Loaded>
     Ok(all)
 }
 
-fn load_one(object: &[u8], maps: &Path) -> Result<()> {
+fn load_one(object: &[u8], maps: &Path, log: VerifierLogLevel) -> Result<()> {
     let globals = everything().globals();
     let mut loader = EbpfLoader::new();
-    loader.verifier_log_level(VerifierLogLevel::DEBUG);
+    loader.verifier_log_level(log);
     for spec in MAPS {
         loader.map_pin_path(spec.name, maps.join(spec.name));
     }

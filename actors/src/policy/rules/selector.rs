@@ -110,6 +110,12 @@ impl Selector {
         self
     }
 
+    /// Whether some label has to be there: else it may select what has none at all.
+    pub fn needs_a_label(&self) -> bool {
+        let needs = |test: &Test| matches!(test, Test::In(_) | Test::Exists);
+        !self.labels.is_empty() || self.expressions.iter().any(|one| needs(&one.test))
+    }
+
     /// Whether labels are selected.
     pub fn matches(&self, labels: &Labels) -> bool {
         self.labels.iter().all(|(key, value)| key.value_in(labels) == Some(value))

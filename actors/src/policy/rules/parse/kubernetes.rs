@@ -123,13 +123,14 @@ fn pods_in_namespaces(
         pods.map(|field| selector(field, Keys::Pod)).transpose()?.unwrap_or_default();
     match namespaces.map(|field| selector(field, Keys::Namespace)).transpose()? {
         None => ParseContext::in_namespace(&mut expected, namespace(scope)),
-        // Every namespace: whatever has one.
-        Some(all) if all == Selector::default() => {
-            expected = expected.and_exists(SelectorKey::new("k8s", NAMESPACE_LABEL));
-        }
         Some(some) => {
+            // Who has no namespace is no pod: the world has none of the labels that are not to be there.
+            let is_asked = some.needs_a_label();
             expected.labels.extend(some.labels);
             expected.expressions.extend(some.expressions);
+            if !is_asked {
+                expected = expected.and_exists(SelectorKey::new("k8s", NAMESPACE_LABEL));
+            }
         }
     }
     scope.in_cluster(&mut expected);
