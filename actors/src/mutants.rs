@@ -140,6 +140,14 @@ pub enum Mutant {
     PrefixesForgotten,
     /// An operator gives a prefix that a node has of another pool, which overlaps.
     PodPoolsApart,
+    /// A prefix that a node gets holds no pods of it.
+    NewPrefixTakenForEmpty,
+    /// Addresses are handed out of a prefix that is being given back.
+    GivenBackPrefixServes,
+    /// A prefix is given back before the disk says so.
+    GiveBackUnrecorded,
+    /// Prefixes are given back in whatever version the CiliumNode is.
+    GiveBackUnversioned,
     /// What is left over is told before all that matters was listed.
     LeftoversUnlisted,
     /// An identity that nobody uses goes without having been marked.

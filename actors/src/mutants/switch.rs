@@ -81,6 +81,10 @@ impl Mutant {
         Self::PrefixesUnrecorded,
         Self::PrefixesForgotten,
         Self::PodPoolsApart,
+        Self::NewPrefixTakenForEmpty,
+        Self::GivenBackPrefixServes,
+        Self::GiveBackUnrecorded,
+        Self::GiveBackUnversioned,
         Self::LeftoversUnlisted,
         Self::IdentitiesUnmarked,
         Self::StoredIdentityUnmarked,
@@ -93,7 +97,7 @@ impl Mutant {
         Self::MarksUnasked,
     ];
 
-    /// Whether it is a bug of an operator, not of a node's agent.
+    /// Whether histories of operators show it, or of agents that share pools with one: not those of a node.
     pub fn is_of_operator(self) -> bool {
         self >= Self::PrefixesUnrecorded
     }
@@ -161,6 +165,10 @@ impl Mutant {
             Self::PrefixesUnrecorded => "prefixes-unrecorded",
             Self::PrefixesForgotten => "prefixes-forgotten",
             Self::PodPoolsApart => "pod-pools-apart",
+            Self::NewPrefixTakenForEmpty => "new-prefix-taken-for-empty",
+            Self::GivenBackPrefixServes => "given-back-prefix-serves",
+            Self::GiveBackUnrecorded => "give-back-unrecorded",
+            Self::GiveBackUnversioned => "give-back-unversioned",
             Self::LeftoversUnlisted => "leftovers-unlisted",
             Self::IdentitiesUnmarked => "identities-unmarked",
             Self::StoredIdentityUnmarked => "stored-identity-unmarked",

@@ -1,16 +1,24 @@
 //! How the node is to be run and what it asks of the world, and what each supervisor is told of it.
 
-use std::{collections::BTreeMap, rc::Rc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+    time::Duration,
+};
 
+use ipnet::IpNet;
 use serde_json::Value;
 
 use crate::{
     cluster::{
         allocator, api_server::ClusterSettings, clustermesh::MeshSettings, kvstore::KvSettings,
-        publish::PublishSettings, remote_nodes::RemoteNodesSettings,
+        own_prefixes::OwnPrefixesSettings, publish::PublishSettings, remote_nodes::RemoteNodesSettings,
     },
-    endpoints::{ipam::Pools, supervisor::Schedule},
-    model::NodeKey,
+    endpoints::{
+        ipam::{Pools, SeveralPools},
+        supervisor::Schedule,
+    },
+    model::{Families, NodeKey},
     node::{
         devices::DevicesSettings,
         local_node::NodeSettings,
@@ -54,6 +62,8 @@ pub struct NodeSupervisorSettings {
     pub policy: PolicySettings,
     /// Addresses that are handed out.
     pub pools: Pools,
+    /// The same where there are several pools, and a cluster is followed.
+    pub pod_pools: Option<PodPoolsSettings>,
     /// Which labels count for an identity.
     pub label_filter: LabelFilter,
     /// Options of a new endpoint, by Cilium's names.
@@ -90,6 +100,35 @@ pub struct NodeSupervisorSettings {
     pub publish: Option<PublishSettings>,
 }
 
+/// How addresses of several pools are had and handed out.
+#[derive(Clone, Debug)]
+pub struct PodPoolsSettings {
+    /// What the node has of them.
+    pub prefixes: OwnPrefixesSettings,
+    /// How many addresses are to be free, by pool.
+    pub pre_allocation: BTreeMap<String, u32>,
+    /// In which families pods keep their addresses towards prefixes of this node.
+    pub unmasqueraded: Families,
+}
+
+impl PodPoolsSettings {
+    /// What is told to IPAM.
+    pub(super) fn several(&self, families: Families) -> SeveralPools {
+        SeveralPools {
+            default_pool: self.prefixes.default_pool.clone(),
+            pre_allocation: self.pre_allocation.clone(),
+            families,
+            prefixes: self.prefixes.prefixes(),
+        }
+    }
+}
+
+/// Prefixes of pools that the node has at its start.
+pub(super) fn own_prefixes(settings: &NodeSupervisorSettings) -> BTreeSet<IpNet> {
+    let pools = settings.pod_pools.iter();
+    pools.flat_map(|pools| pools.prefixes.prefixes().into_keys()).collect()
+}
+
 /// What this node is to the others of its cluster.
 pub(super) fn nodes_settings(
     settings: &NodeSupervisorSettings,
@@ -105,6 +144,7 @@ pub(super) fn nodes_settings(
         addresses: [Some(*address), *other_address].into_iter().flatten().collect(),
         router: settings.node.router,
         pools: settings.pools,
+        own_prefixes: own_prefixes(settings),
         boot_id: boot_id.clone(),
         has_node,
     }
@@ -122,6 +162,7 @@ pub(super) fn routes_settings(
         addresses: [Some(*address), *other_address].into_iter().flatten().collect(),
         router: settings.node.router,
         pools: settings.pools,
+        own_prefixes: own_prefixes(settings),
         mtu: settings.mtu,
         records: settings.devices.records,
         alone: !in_cluster,

@@ -24,6 +24,7 @@ pub(super) fn settings() -> NodeSupervisorSettings {
             ..PolicySettings::default()
         },
         pools: Pools { ipv4: "10.0.0.0/24".parse().ok(), ipv6: "fd00::/112".parse().ok() },
+        pod_pools: None,
         label_filter: LabelFilter::new([]).unwrap(),
         options: BTreeMap::from([("SourceIPVerification".to_owned(), 1)]),
         permits: 2,
@@ -59,6 +60,7 @@ pub(super) fn settings() -> NodeSupervisorSettings {
             families: Families::DUAL,
             masquerade: Families::DUAL,
             unmasqueraded: ["10.0.0.0/8".parse().unwrap()].into(),
+            own_prefixes: Default::default(),
             records: 0,
         },
         routing: RoutingMode::Tunnel { port: 8472 },

@@ -1,0 +1,53 @@
+//! Which prefixes of pools the node has, on disk: in the library directory, for what a node gave back must
+//! stay so whatever else is lost.
+
+use std::collections::BTreeMap;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use super::Slots;
+
+/// A prefix of a pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolPrefix {
+    /// Nothing more is handed out of it: it is being given back, or somebody took it out.
+    pub closed: bool,
+    /// Name of the pool.
+    pub pool: String,
+}
+
+/// All that a node has of pools.
+pub type PoolPrefixes = BTreeMap<IpNet, PoolPrefix>;
+
+/// What a later life has to know of them. The fields are in the order of their names: so they are written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PoolRecord {
+    /// Name of the node that it is of: a library directory may be another node's.
+    pub node: String,
+    /// The prefixes.
+    pub prefixes: PoolPrefixes,
+}
+
+impl PoolRecord {
+    /// Where it is kept.
+    pub const SLOTS: Slots<Self> = Slots::new("lib/pools");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::MemoryFs;
+
+    #[test]
+    fn comes_back_as_it_was() {
+        let prefix = |closed| PoolPrefix { closed, pool: "blue".to_owned() };
+        let all = [("10.0.0.0/28", false), ("fd00::/120", true)];
+        let prefixes = all.map(|(text, closed)| (text.parse().unwrap(), prefix(closed)));
+        let record = PoolRecord { node: "a".to_owned(), prefixes: prefixes.into() };
+        let mut fs = MemoryFs::default();
+        fs.apply(&PoolRecord::SLOTS.save(&record, 1)).unwrap();
+        assert_eq!(PoolRecord::SLOTS.load(&fs).value, Some(record));
+    }
+}
