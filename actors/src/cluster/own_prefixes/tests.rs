@@ -88,7 +88,7 @@ impl Machine {
         };
         let several = SeveralPools {
             default_pool: "default".to_owned(),
-            pre_allocation: [("default".to_owned(), 8)].into(),
+            pre_allocation: [("default".to_owned(), 4)].into(),
             families: Families { ipv4: true, ipv6: false },
             prefixes: settings.prefixes(),
         };
@@ -193,7 +193,7 @@ fn what_is_needed_is_asked_for_and_what_is_given_serves_whoever_waits() {
     let life = machine.start(&[]);
     assert_eq!(
         machine.requested(),
-        json!([{ "pool": "default", "needed": { "ipv4-addrs": 16 } }])
+        json!([{ "pool": "default", "needed": { "ipv4-addrs": 8 } }])
     );
     let mut waiting = life.want("blue", "shop/web");
     life.pass(2 * SECOND);
@@ -238,7 +238,7 @@ fn an_unused_prefix_goes_back_after_a_while_and_serves_nobody() {
     machine.cluster.fail("CiliumNode", Some(ClusterError::Unreachable("gone".to_owned())));
     life.pass(MINUTE);
     let record = machine.disk.with(|files| PoolRecord::SLOTS.load(files)).value.unwrap();
-    assert!(record.prefixes[&net("10.1.0.0/28")].closed);
+    assert!(record.prefixes[&net("10.1.0.0/28")].closed, "{:?}", life.shown());
     assert!(life.allocate("blue", "shop/web").is_err());
     machine.cluster.fail("CiliumNode", None);
     drop(life);
