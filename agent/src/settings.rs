@@ -14,6 +14,7 @@ use volvox_actors::{
         allocator,
         api_server::ClusterSettings,
         kvstore::KvSettings,
+        own_prefixes::OwnPrefixesSettings,
         publish::{InNode, PublishSettings},
     },
     endpoints::{ipam::Pools, supervisor::Schedule},
@@ -24,7 +25,7 @@ use volvox_actors::{
         local_node::{IpamMode, NodeSettings},
         routes::RoutingMode as Routing,
     },
-    node_supervisor::NodeSupervisorSettings,
+    node_supervisor::{NodeSupervisorSettings, PodPoolsSettings},
     policy::{
         identity::LabelFilter,
         rules::{Enforcement, OwnCluster, PolicySettings},
@@ -36,11 +37,12 @@ use volvox_inspect::flight::boot_id;
 use volvox_system::SystemClock;
 
 use crate::{
-    boot::{NodeNumbers, POD_INTERFACES},
+    boot::{FoundPools, NodeNumbers, POD_INTERFACES},
     config::{
-        AllowLocalhost, Config, EnablePolicy, IdentityAllocationMode, LbMode, MonitorAggregation,
-        Range, RoutingMode,
+        AllowLocalhost, Config, EnablePolicy, IdentityAllocationMode, Ipam, LbMode,
+        MonitorAggregation, Range, RoutingMode,
     },
+    node_information::life,
     node_name::node_name,
 };
 
@@ -76,6 +78,7 @@ pub fn node_supervisor(
         cluster: config.cluster_name.clone(),
         policy,
         pools: Pools { ipv4: node.ipv4_range, ipv6: node.ipv6_range },
+        pod_pools: (config.ipam == Some(Ipam::MultiPool)).then(|| pod_pools(config, node)),
         label_filter: LabelFilter::new(labels).context("--labels")?,
         options: options(config),
         permits: thread::available_parallelism().map_or(1, usize::from).max(2),
@@ -140,6 +143,32 @@ pub fn node_supervisor(
     })
 }
 
+/// What the node has of several pools.
+fn pod_pools(config: &Config, node: &NodeNumbers) -> PodPoolsSettings {
+    let FoundPools { record, generation, trusted } = node.pools.clone();
+    PodPoolsSettings {
+        prefixes: OwnPrefixesSettings {
+            node: node_name(),
+            default_pool: config.pod_pools.ipam_default_ip_pool.clone(),
+            home: Pools { ipv4: node.ipv4_range, ipv6: node.ipv6_range },
+            record,
+            trusted,
+            generation,
+            mark: life(),
+            seed: seed(),
+        },
+        pre_allocation: config.pod_pools.pre_allocation(),
+        unmasqueraded: Families {
+            ipv4: config.enable_ipv4
+                && config.enable_ipv4_masquerade
+                && config.ipv4_native_routing_cidr.is_none(),
+            ipv6: config.enable_ipv6
+                && config.enable_ipv6_masquerade
+                && config.ipv6_native_routing_cidr.is_none(),
+        },
+    }
+}
+
 /// How the node's interfaces that lead to the world are used.
 fn devices(config: &Config, node: &NodeNumbers) -> DevicesSettings {
     let own = (node.ipv4_range.map(IpNet::from), node.ipv6_range.map(IpNet::from));
@@ -167,6 +196,7 @@ fn devices(config: &Config, node: &NodeNumbers) -> DevicesSettings {
             .into_iter()
             .filter_map(|(prefix, on)| prefix.filter(|_| on).map(|prefix| prefix.trunc()))
             .collect(),
+        own_prefixes: Default::default(),
         records,
     }
 }

@@ -1,7 +1,7 @@
 //! Which prefixes of pools the node has, on disk: in the library directory, for what a node gave back must
 //! stay so whatever else is lost.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::IpAddr};
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -33,6 +33,13 @@ pub struct PoolRecord {
 impl PoolRecord {
     /// Where it is kept.
     pub const SLOTS: Slots<Self> = Slots::new("lib/pools");
+
+    /// Whether pods that have these addresses got them from its prefixes: then they are of the same life of
+    /// the node.
+    pub fn gave(&self, addresses: impl IntoIterator<Item = IpAddr>) -> bool {
+        let mut all = addresses.into_iter();
+        all.any(|address| self.prefixes.keys().any(|prefix| prefix.contains(&address)))
+    }
 }
 
 #[cfg(test)]
@@ -48,6 +55,8 @@ mod tests {
         let record = PoolRecord { node: "a".to_owned(), prefixes: prefixes.into() };
         let mut fs = MemoryFs::default();
         fs.apply(&PoolRecord::SLOTS.save(&record, 1)).unwrap();
+        let gave = |text: &str| record.gave([text.parse().unwrap()]);
+        assert!(gave("10.0.0.7") && !gave("10.0.1.7"));
         assert_eq!(PoolRecord::SLOTS.load(&fs).value, Some(record));
     }
 }

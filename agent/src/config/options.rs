@@ -17,7 +17,7 @@ use volvox_system::duration::{as_nanoseconds, parse_duration};
 use super::{
     AllowLocalhost, CniOptions, EnablePolicy, IdentityAllocationMode, Ipam, KubeProxyOptions,
     KvStoreKind, LbAlgorithm, LbMode, LogFormat, LogLevel, MonitorAggregation, NoBackendResponse,
-    NodeAddress, Range, RateLimits, RoutingMode, TcpFlags, TunnelProtocol,
+    NodeAddress, PoolOptions, Range, RateLimits, RoutingMode, TcpFlags, TunnelProtocol,
     aggregation::parse_interval,
     values::{
         OptionalAddress, RuntimeEndpoint, parse_lease_ttl, parse_list, parse_listen_address,
@@ -149,6 +149,11 @@ pub struct Config {
     #[arg(long, value_enum, ignore_case = true, value_name = "MODE")]
     #[serde(rename = "IPAM")]
     pub ipam: Option<Ipam>,
+
+    /// Several pools of addresses.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub pod_pools: PoolOptions,
 
     /// Whether the IPv4 prefix is to come from this node's Node, whatever --ipam says
     #[arg(long, action = ArgAction::Set, default_value = "false", value_name = "BOOL")]
