@@ -5,13 +5,7 @@
 //! agent answers meanwhile, and what pods there are come back. Once they are known the agent begins
 //! anew, which costs as little as any restart of it.
 
-use std::{
-    env,
-    os::unix::process::CommandExt,
-    process::Command,
-    sync::OnceLock,
-    time::Duration,
-};
+use std::{env, os::unix::process::CommandExt, process::Command, sync::OnceLock, time::Duration};
 
 use anyhow::{Context, anyhow};
 use ipnet::IpNet;
@@ -226,7 +220,8 @@ async fn of_pool(
     let ahead = config.pod_pools.pre_allocation().get(pool).copied().unwrap_or_default();
     // The node itself needs one.
     let needed = u64::from(ahead.max(1));
-    let families = [(config.enable_ipv4, AddressFamily::Ipv4), (config.enable_ipv6, AddressFamily::Ipv6)];
+    let families =
+        [(config.enable_ipv4, AddressFamily::Ipv4), (config.enable_ipv6, AddressFamily::Ipv6)];
     let on = families.into_iter().filter(|(on, _)| *on);
     let requests = on.map(|(_, family)| ((pool.clone(), family), needed)).collect();
     let requested = requested_json(&requests);
@@ -242,8 +237,10 @@ async fn of_pool(
         return Ok(PodCidrs::default());
     };
     let said = chosen(&cilium_node, pool, publish.router);
-    let lacks = config.enable_ipv4 && said.ipv4.is_none() || config.enable_ipv6 && said.ipv6.is_none();
-    let asks = !cilium_node["spec"]["ipam"]["pools"]["requested"].as_array().is_none_or(Vec::is_empty);
+    let lacks =
+        config.enable_ipv4 && said.ipv4.is_none() || config.enable_ipv6 && said.ipv6.is_none();
+    let asks =
+        !cilium_node["spec"]["ipam"]["pools"]["requested"].as_array().is_none_or(Vec::is_empty);
     let mark = life();
     let is_marked = cilium_node["metadata"]["annotations"][MARK] == mark.as_str();
     if is_marked && (!lacks || asks) {
@@ -274,8 +271,12 @@ fn chosen(cilium_node: &Value, pool: &str, router: Addresses) -> Pools {
     };
     let (ipv4, ipv6) = (of(|it| matches!(it, IpNet::V4(_))), of(|it| matches!(it, IpNet::V6(_))));
     Pools {
-        ipv4: single.ipv4.or(ipv4.and_then(|it| if let IpNet::V4(it) = it { Some(it) } else { None })),
-        ipv6: single.ipv6.or(ipv6.and_then(|it| if let IpNet::V6(it) = it { Some(it) } else { None })),
+        ipv4: single
+            .ipv4
+            .or(ipv4.and_then(|it| if let IpNet::V4(it) = it { Some(it) } else { None })),
+        ipv6: single
+            .ipv6
+            .or(ipv6.and_then(|it| if let IpNet::V6(it) = it { Some(it) } else { None })),
     }
 }
 

@@ -12,7 +12,8 @@ use serde_json::Value;
 use crate::{
     cluster::{
         allocator, api_server::ClusterSettings, clustermesh::MeshSettings, kvstore::KvSettings,
-        own_prefixes::OwnPrefixesSettings, publish::PublishSettings, remote_nodes::RemoteNodesSettings,
+        own_prefixes::OwnPrefixesSettings, publish::PublishSettings,
+        remote_nodes::RemoteNodesSettings,
     },
     endpoints::{
         ipam::{Pools, SeveralPools},

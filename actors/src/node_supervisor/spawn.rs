@@ -8,9 +8,7 @@ use ipnet::IpNet;
 
 use super::{
     drift_watch::watch,
-    settings::{
-        NodeSupervisorSettings, Ports, own_prefixes, routes_settings, services_settings,
-    },
+    settings::{NodeSupervisorSettings, Ports, own_prefixes, routes_settings, services_settings},
     spawned::{Basis, Lates, NodeActors, ServiceActors},
 };
 use crate::{
@@ -217,10 +215,8 @@ impl<'a> Spawn<'a> {
         let (settings, watch) = (&self.settings, &self.watch);
         let spared = settings.pod_pools.as_ref().map_or(Families::NONE, |it| it.unmasqueraded);
         let own_prefixes = own_prefixes(settings).into_iter().filter(|it| is_of(spared, it));
-        let devices = DevicesSettings {
-            own_prefixes: own_prefixes.collect(),
-            ..settings.devices.clone()
-        };
+        let devices =
+            DevicesSettings { own_prefixes: own_prefixes.collect(), ..settings.devices.clone() };
         let devices = Devices::factory(Rc::clone(kernel), devices, watch.clone());
         let devices = self.supervisor("devices", devices);
         let routes = routes_settings(settings, self.in_cluster());

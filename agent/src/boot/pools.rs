@@ -25,9 +25,8 @@ pub struct FoundPools {
 impl FoundPools {
     /// A record counts if it says this node's name, or if pods are here that have addresses of it.
     pub(super) fn of(found: Stored<PoolRecord>, kernel: &KernelSnapshot) -> Self {
-        let is_own = |record: &PoolRecord| {
-            record.node == node_name() || record.gave(pods_addresses(kernel))
-        };
+        let is_own =
+            |record: &PoolRecord| record.node == node_name() || record.gave(pods_addresses(kernel));
         let Stored { value, generation, .. } = found;
         Self { record: value.filter(is_own), generation, trusted: false }
     }

@@ -441,7 +441,11 @@ impl Behaviour for OwnPrefixes {
             OwnPrefixesAnswer::Saved(_, answer) => {
                 let pause = self.retry.failed(PAUSES, cx, OwnPrefixesAnswer::Again);
                 let error = answer.map(|answer| answer.map_err(|error| error.to_string()));
-                tracing::error!(?error, ?pause, "the record of this node's prefixes is not written");
+                tracing::error!(
+                    ?error,
+                    ?pause,
+                    "the record of this node's prefixes is not written"
+                );
             }
             OwnPrefixesAnswer::Written(answer) => self.written(cx, ClusterError::of(answer)),
             OwnPrefixesAnswer::Again | OwnPrefixesAnswer::Quiet => self.advance(cx),

@@ -84,7 +84,8 @@ impl SeenOwnNode {
         allocated.retain(|(_, cidrs)| !cidrs.is_empty());
         let mut pools = json!({});
         if allocated != self.allocated {
-            let entry = |(pool, cidrs): &(String, Vec<String>)| json!({ "pool": pool, "cidrs": cidrs });
+            let entry =
+                |(pool, cidrs): &(String, Vec<String>)| json!({ "pool": pool, "cidrs": cidrs });
             pools["allocated"] = allocated.iter().map(entry).collect();
         }
         let requested = requested_json(requests);
@@ -123,7 +124,8 @@ pub fn requested_json(requests: &Requests) -> Value {
             AddressFamily::Ipv4 => "ipv4-addrs",
             AddressFamily::Ipv6 => "ipv6-addrs",
         };
-        by_pool.entry(pool).or_insert_with(|| json!({}))[name] = (*needed).min(i64::MAX as u64).into();
+        by_pool.entry(pool).or_insert_with(|| json!({}))[name] =
+            (*needed).min(i64::MAX as u64).into();
     }
     let entry = |(pool, needed)| json!({ "pool": pool, "needed": needed });
     by_pool.into_iter().map(entry).collect()

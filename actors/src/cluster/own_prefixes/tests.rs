@@ -179,7 +179,10 @@ impl Life {
         let mut answer = self.universe.host.ask(&self.owner, MINUTE, "prefixes", show);
         self.settle();
         let view = answer.now().unwrap().unwrap();
-        view.prefixes.iter().map(|(prefix, it)| format!("{} {prefix} {}", it.pool, it.state)).collect()
+        view.prefixes
+            .iter()
+            .map(|(prefix, it)| format!("{} {prefix} {}", it.pool, it.state))
+            .collect()
     }
 }
 
@@ -191,10 +194,7 @@ fn net(text: &str) -> IpNet {
 fn what_is_needed_is_asked_for_and_what_is_given_serves_whoever_waits() {
     let mut machine = Machine::new();
     let life = machine.start(&[]);
-    assert_eq!(
-        machine.requested(),
-        json!([{ "pool": "default", "needed": { "ipv4-addrs": 8 } }])
-    );
+    assert_eq!(machine.requested(), json!([{ "pool": "default", "needed": { "ipv4-addrs": 8 } }]));
     let mut waiting = life.want("blue", "shop/web");
     life.pass(2 * SECOND);
     assert!(waiting.now().is_none());
@@ -341,7 +341,14 @@ fn what_somebody_took_is_claimed_again_as_long_as_a_pod_uses_it() {
     assert_eq!(life.allocate("blue", "shop/web").unwrap(), "10.1.0.1");
     machine.give(&[("default", HOME)]);
     life.news();
-    assert_eq!(machine.has(), ["blue 10.1.0.0/28", "default 10.0.0.0/28"].map(String::from).into_iter().rev().collect::<Vec<_>>());
+    assert_eq!(
+        machine.has(),
+        ["blue 10.1.0.0/28", "default 10.0.0.0/28"]
+            .map(String::from)
+            .into_iter()
+            .rev()
+            .collect::<Vec<_>>()
+    );
     assert_eq!(life.shown()[1], "blue 10.1.0.0/28 lost");
     assert!(life.allocate("blue", "shop/db").is_err(), "nothing more is handed out of it");
     // What is free there does not count.

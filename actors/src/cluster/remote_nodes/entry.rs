@@ -153,12 +153,16 @@ impl NodeEntry {
                     ipv6: said.ipv6_pool.and_then(|it| Ipv6Net::try_from(it).ok()),
                 },
                 more_prefixes: {
-                    let ipv4 = said.ipv4_more.into_iter().flatten().filter_map(|it| {
-                        Ipv4Net::try_from(it).ok().map(IpNet::from)
-                    });
-                    let ipv6 = said.ipv6_more.into_iter().flatten().filter_map(|it| {
-                        Ipv6Net::try_from(it).ok().map(IpNet::from)
-                    });
+                    let ipv4 = said
+                        .ipv4_more
+                        .into_iter()
+                        .flatten()
+                        .filter_map(|it| Ipv4Net::try_from(it).ok().map(IpNet::from));
+                    let ipv6 = said
+                        .ipv6_more
+                        .into_iter()
+                        .flatten()
+                        .filter_map(|it| Ipv6Net::try_from(it).ok().map(IpNet::from));
                     ipv4.chain(ipv6).collect()
                 },
                 health: both(said.ipv4_health, said.ipv6_health)?,

@@ -7,7 +7,8 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AddressFamily, Allocated, IpamError, PoolUse, PoolsDemand, SeveralPools, counted, pool::Pool, several::needed,
+    AddressFamily, Allocated, IpamError, PoolUse, PoolsDemand, SeveralPools, counted, pool::Pool,
+    several::needed,
 };
 use crate::{
     endpoints::workloads::PodPoolNames,

@@ -30,7 +30,15 @@ impl Pool {
         let broadcast = prefix.network().is_ipv4() && !tiny;
         let first = if tiny { network } else { network + 1 };
         let last = if broadcast { end - 1 } else { end };
-        Self { prefix, first, last, next: first, taken: Ranges::default(), used: 0, is_closed: false }
+        Self {
+            prefix,
+            first,
+            last,
+            next: first,
+            taken: Ranges::default(),
+            used: 0,
+            is_closed: false,
+        }
     }
 
     pub(super) fn prefix(&self) -> IpNet {

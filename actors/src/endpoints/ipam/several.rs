@@ -53,8 +53,9 @@ impl PoolsDemand {
         let needed = |demand: &Self| -> Vec<_> {
             demand.pools.iter().map(|(of, it)| (of.clone(), it.needed, it.capacity)).collect()
         };
-        let unused =
-            |demand: &Self| -> Vec<_> { demand.used.iter().map(|(it, used)| (*it, *used == 0)).collect() };
+        let unused = |demand: &Self| -> Vec<_> {
+            demand.used.iter().map(|(it, used)| (*it, *used == 0)).collect()
+        };
         needed(self) != needed(other) || unused(self) != unused(other)
     }
 }

@@ -164,8 +164,10 @@ impl Ipam {
             "" => String::new(),
             said => format!(" (the operator says: {said})"),
         };
-        let error = lacking.map_or(IpamError::NotReady, |(pool, family)| {
-            IpamError::Lacking { pool, family, said }
+        let error = lacking.map_or(IpamError::NotReady, |(pool, family)| IpamError::Lacking {
+            pool,
+            family,
+            said,
         });
         tracing::warn!(owner = request.owner, %error, "no address");
         request.reply.send(Err(error));

@@ -6,7 +6,8 @@ use std::{collections::BTreeMap, time::Duration};
 use serde::Serialize;
 
 use super::{
-    PodFacts, PodPoolNames, WorkloadsMsg, answers::WorkloadsAnswer, object::PodName, reported::ReportedWorkloads,
+    PodFacts, PodPoolNames, WorkloadsMsg, answers::WorkloadsAnswer, object::PodName,
+    reported::ReportedWorkloads,
 };
 use crate::{
     endpoints::workloads::WorkloadsNews,
