@@ -146,6 +146,8 @@ pub enum Mutant {
     GivenBackPrefixServes,
     /// A prefix is given back before the disk says so.
     GiveBackUnrecorded,
+    /// Where the record of prefixes is lost, the CiliumNode is not marked before they are taken up.
+    LostRecordUnmarked,
     /// Prefixes are given back in whatever version the CiliumNode is.
     GiveBackUnversioned,
     /// What is left over is told before all that matters was listed.

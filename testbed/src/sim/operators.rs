@@ -11,6 +11,8 @@ mod agents;
 mod life;
 mod oracle;
 mod outcome;
+mod pool_agent;
+mod pool_world;
 mod pooled;
 mod process;
 mod stored;

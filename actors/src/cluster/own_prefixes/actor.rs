@@ -94,7 +94,7 @@ impl OwnPrefixes {
         let record = settings.record.clone();
         let state = Survives::new(OwnPrefixesState {
             prefixes: settings.prefixes(),
-            fenced: record.is_some(),
+            fenced: record.is_some() || mutated(Mutant::LostRecordUnmarked),
             saved: record.map(|record| record.prefixes).unwrap_or_default(),
             generation: settings.generation,
             released: BTreeSet::new(),
