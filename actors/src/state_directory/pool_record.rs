@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, net::IpAddr};
 
 use ipnet::IpNet;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Slots;
 
@@ -27,7 +27,19 @@ pub struct PoolRecord {
     /// Name of the node that it is of: a library directory may be another node's.
     pub node: String,
     /// The prefixes.
+    #[serde(serialize_with = "in_order", deserialize_with = "of_texts")]
     pub prefixes: PoolPrefixes,
+}
+
+/// Members of a record stand in the order of their names, which is not that of prefixes.
+fn in_order<S: Serializer>(prefixes: &PoolPrefixes, to: S) -> Result<S::Ok, S::Error> {
+    let texts: BTreeMap<String, &PoolPrefix> =
+        prefixes.iter().map(|(prefix, it)| (prefix.to_string(), it)).collect();
+    texts.serialize(to)
+}
+
+fn of_texts<'de, D: Deserializer<'de>>(from: D) -> Result<PoolPrefixes, D::Error> {
+    PoolPrefixes::deserialize(from)
 }
 
 impl PoolRecord {
@@ -50,13 +62,13 @@ mod tests {
     #[test]
     fn comes_back_as_it_was() {
         let prefix = |closed| PoolPrefix { closed, pool: "blue".to_owned() };
-        let all = [("10.0.0.0/28", false), ("fd00::/120", true)];
+        let all = [("10.0.0.8/29", false), ("10.0.0.32/29", true), ("fd00::/120", true)];
         let prefixes = all.map(|(text, closed)| (text.parse().unwrap(), prefix(closed)));
         let record = PoolRecord { node: "a".to_owned(), prefixes: prefixes.into() };
         let mut fs = MemoryFs::default();
         fs.apply(&PoolRecord::SLOTS.save(&record, 1)).unwrap();
         let gave = |text: &str| record.gave([text.parse().unwrap()]);
-        assert!(gave("10.0.0.7") && !gave("10.0.1.7"));
+        assert!(gave("10.0.0.9") && !gave("10.0.0.7"));
         assert_eq!(PoolRecord::SLOTS.load(&fs).value, Some(record));
     }
 }

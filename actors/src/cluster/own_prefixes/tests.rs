@@ -13,7 +13,7 @@ use crate::{
     model::Families,
     ports::ClusterError,
     state_directory::PoolRecord,
-    testing::{Fate, MemoryCluster, MemoryDisk},
+    testing::{Fate, MemoryCluster, MemoryDisk, Turn},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -363,10 +363,20 @@ fn what_somebody_took_is_claimed_again_as_long_as_a_pod_uses_it() {
 #[test]
 fn a_disk_that_fails_holds_back_what_is_new_and_what_goes() {
     let mut machine = Machine::new();
-    let life = machine.start(&[]);
     let fate = Fate::default();
     machine.disk = MemoryDisk::new(&fate);
-    drop(life);
+    machine.give(&[("default", HOME), ("blue", "10.1.0.0/28")]);
     let life = machine.start(&[]);
-    assert_eq!(life.shown(), ["default 10.0.0.0/28 home"]);
+    assert_eq!(life.allocate("blue", "shop/web").unwrap(), "10.1.0.1");
+    fate.is(|_| Turn::Fail);
+    machine.give(&[("default", HOME), ("blue", "10.1.0.0/28"), ("red", "10.2.0.0/28")]);
+    life.news();
+    assert!(life.allocate("red", "shop/db").is_err(), "no later life would know it");
+    life.release("10.1.0.1");
+    life.pass(2 * MINUTE);
+    assert_eq!(machine.has().len(), 3, "nothing is given back that the disk does not say");
+    fate.is(|_| Turn::Work);
+    // Who wanted an address of another pool is waited for in the meantime.
+    life.pass(7 * MINUTE);
+    assert_eq!(machine.has(), ["default 10.0.0.0/28"]);
 }

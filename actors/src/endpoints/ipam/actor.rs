@@ -9,11 +9,11 @@ use super::{
     AddressFamily, AddressLease, Allocated, IpamError, IpamMsg, Pools, PoolsDemand, SeveralPools,
     allocations::{AddressAllocations, DEFAULT_POOL, Holder},
     answers::IpamAnswer,
-    waiting::WaitingRequests,
+    waiting::{PATIENCE, WaitingRequests},
 };
 use crate::{
     endpoints::workloads::{PodPoolNames, WorkloadsMsg},
-    host::{Behaviour, Cx, Lent, Outlet, Ref, Reply, Survives, TimerId},
+    host::{Behaviour, Cx, Lent, Outlet, Ref, Reply, Survives, Time, TimerId},
     mutants::{Mutant, mutated},
 };
 
@@ -46,6 +46,8 @@ pub(super) struct AllocationRequest {
     pub(super) family: Option<AddressFamily>,
     pub(super) owner: String,
     expires: Option<Duration>,
+    /// Until when it may wait for its pool, where there are several.
+    pub(super) until: Time,
     pub(super) reply: Reply<Result<Allocated, IpamError>>,
 }
 
@@ -216,7 +218,8 @@ impl Behaviour for Ipam {
                 reply.send(Err(IpamError::NoPool(pool)));
             }
             IpamMsg::Allocate { family, owner, pool, expires, reply } => {
-                let question = AllocationRequest { family, owner, expires, reply };
+                let until = cx.now() + PATIENCE;
+                let question = AllocationRequest { family, owner, expires, until, reply };
                 self.requested(question, pool.filter(|name| !name.is_empty()), cx);
             }
             IpamMsg::Claim { address, owner, external, reply } => {

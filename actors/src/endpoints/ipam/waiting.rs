@@ -22,8 +22,8 @@ use crate::{
     model::Families,
 };
 
-/// How long one waits for an address: the CNI plugin gives up after ten seconds.
-const PATIENCE: Duration = Duration::from_secs(8);
+/// How long one waits in all: the CNI plugin gives up after ten seconds.
+pub(super) const PATIENCE: Duration = Duration::from_secs(8);
 /// How long one who was told that there is none counts as one who needs it.
 const PENDING: Duration = Duration::from_secs(300);
 
@@ -77,6 +77,7 @@ impl Ipam {
         }
         self.waiting_requests.last += 1;
         let number = self.waiting_requests.last;
+        let until = request.until;
         let desired = self.allocations.desired(request.family);
         let families = Families {
             ipv4: desired.contains(&AddressFamily::Ipv4),
@@ -85,7 +86,7 @@ impl Ipam {
         self.waiting_requests.choosing.insert(number, request);
         cx.ask(
             workloads,
-            PATIENCE,
+            until.since(cx.now()),
             format!("of which pool pod {namespace}/{pod} is"),
             |reply| WorkloadsMsg::PoolsOf { namespace, pod, families, reply },
             move |answer| IpamAnswer::Chosen(number, answer),
@@ -131,8 +132,8 @@ impl Ipam {
         if waiting.count() >= WAITING_MAX {
             return self.tell_lacking(request, &pools);
         }
+        cx.after(request.until.since(cx.now()), IpamAnswer::GiveUp(number));
         waiting.lacking.insert(number, (request, pools));
-        cx.after(PATIENCE, IpamAnswer::GiveUp(number));
     }
 
     /// There may be addresses for those who wait.
