@@ -82,9 +82,11 @@ impl<'a> Spawn<'a> {
     pub(super) fn new(
         host: &'a Host,
         ports: &Ports,
-        settings: NodeSupervisorSettings,
+        mut settings: NodeSupervisorSettings,
         inheritance: &'a Inheritance,
     ) -> Self {
+        // Nobody else gives prefixes of pools.
+        settings.pod_pools = settings.pod_pools.filter(|_| ports.cluster.is_some());
         let kernel = Rc::new(InOrder::new(Rc::clone(&ports.kernel), host));
         let ports = Ports { kernel, ..ports.clone() };
         let (late_auditor, watch) = watch(settings.schedule.sweep);
