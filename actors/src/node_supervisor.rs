@@ -16,7 +16,7 @@ mod spawned;
 #[cfg(test)]
 mod tests;
 
-pub use self::settings::{NodeSupervisorSettings, PodPoolsSettings, Ports};
+pub use self::settings::{NodeSupervisorSettings, Ports};
 use self::{
     spawn::Spawn,
     spawned::{Basis, NodeActors, ServiceActors, SharingActors},

@@ -61,7 +61,8 @@ impl Expected {
     pub fn of(config: &Config, known: Pools) -> anyhow::Result<Option<Self>> {
         let given = config.ipam.map(IpamMode::from);
         let follows = config.api_server().is_some();
-        let required = (config.k8s_require_ipv4_pod_cidr, config.k8s_require_ipv6_pod_cidr);
+        let pools = &config.pod_pools;
+        let required = (pools.k8s_require_ipv4_pod_cidr, pools.k8s_require_ipv6_pod_cidr);
         let optional = given.is_none() && !required.0 && !required.1;
         let is_asked = |required| given.is_some() || required || (optional && follows);
         let ipv4 = config.enable_ipv4

@@ -14,7 +14,7 @@ use volvox_actors::{
         allocator,
         api_server::ClusterSettings,
         kvstore::KvSettings,
-        own_prefixes::OwnPrefixesSettings,
+        own_prefixes::{OwnPrefixesSettings, PodPoolsSettings},
         publish::{InNode, PublishSettings},
     },
     endpoints::{ipam::Pools, supervisor::Schedule},
@@ -25,7 +25,7 @@ use volvox_actors::{
         local_node::{IpamMode, NodeSettings},
         routes::RoutingMode as Routing,
     },
-    node_supervisor::{NodeSupervisorSettings, PodPoolsSettings},
+    node_supervisor::NodeSupervisorSettings,
     policy::{
         identity::LabelFilter,
         rules::{Enforcement, OwnCluster, PolicySettings},
@@ -78,7 +78,6 @@ pub fn node_supervisor(
         cluster: config.cluster_name.clone(),
         policy,
         pools: Pools { ipv4: node.ipv4_range, ipv6: node.ipv6_range },
-        pod_pools: (config.ipam == Some(Ipam::MultiPool)).then(|| pod_pools(config, node)),
         label_filter: LabelFilter::new(labels).context("--labels")?,
         options: options(config),
         permits: thread::available_parallelism().map_or(1, usize::from).max(2),
@@ -133,6 +132,7 @@ pub fn node_supervisor(
             sync_timeout: config.sync_timeout(),
             further: Vec::new(),
             plain_nodes_after: Duration::ZERO,
+            pod_pools: (config.ipam == Some(Ipam::MultiPool)).then(|| pod_pools(config, node)),
             before: None,
         },
         definitions: match config.register_crds {

@@ -29,4 +29,4 @@ mod tests;
 pub use actor::{OwnPrefixes, OwnPrefixesPeers};
 pub use messages::{OwnPrefix, OwnPrefixesMsg, OwnPrefixesView};
 pub use seen::{Requests, requested_json};
-pub use settings::OwnPrefixesSettings;
+pub use settings::{OwnPrefixesSettings, PodPoolsSettings};

@@ -4,14 +4,18 @@
 mod actor;
 mod allocations;
 mod answers;
+mod family;
 mod messages;
 mod pool;
 mod several;
+mod state;
 #[cfg(test)]
 mod tests;
 mod waiting;
 
-pub use actor::{Ipam, IpamPeers, IpamView};
+pub use actor::IpamView;
 pub use allocations::Pools;
-pub use messages::{AddressFamily, AddressLease, Allocated, IpamError, IpamMsg};
+pub use family::AddressFamily;
+pub use messages::{AddressLease, Allocated, IpamError, IpamMsg};
 pub use several::{PoolUse, PoolsDemand, SeveralPools, counted};
+pub use state::{Ipam, IpamPeers};

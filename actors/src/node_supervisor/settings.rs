@@ -12,14 +12,10 @@ use serde_json::Value;
 use crate::{
     cluster::{
         allocator, api_server::ClusterSettings, clustermesh::MeshSettings, kvstore::KvSettings,
-        own_prefixes::OwnPrefixesSettings, publish::PublishSettings,
-        remote_nodes::RemoteNodesSettings,
+        publish::PublishSettings, remote_nodes::RemoteNodesSettings,
     },
-    endpoints::{
-        ipam::{Pools, SeveralPools},
-        supervisor::Schedule,
-    },
-    model::{Families, NodeKey},
+    endpoints::{ipam::Pools, supervisor::Schedule},
+    model::NodeKey,
     node::{
         devices::DevicesSettings,
         local_node::NodeSettings,
@@ -63,8 +59,6 @@ pub struct NodeSupervisorSettings {
     pub policy: PolicySettings,
     /// Addresses that are handed out.
     pub pools: Pools,
-    /// The same where there are several pools, and a cluster is followed.
-    pub pod_pools: Option<PodPoolsSettings>,
     /// Which labels count for an identity.
     pub label_filter: LabelFilter,
     /// Options of a new endpoint, by Cilium's names.
@@ -101,32 +95,9 @@ pub struct NodeSupervisorSettings {
     pub publish: Option<PublishSettings>,
 }
 
-/// How addresses of several pools are had and handed out.
-#[derive(Clone, Debug)]
-pub struct PodPoolsSettings {
-    /// What the node has of them.
-    pub prefixes: OwnPrefixesSettings,
-    /// How many addresses are to be free, by pool.
-    pub pre_allocation: BTreeMap<String, u32>,
-    /// In which families pods keep their addresses towards prefixes of this node.
-    pub unmasqueraded: Families,
-}
-
-impl PodPoolsSettings {
-    /// What is told to IPAM.
-    pub(super) fn several(&self, families: Families) -> SeveralPools {
-        SeveralPools {
-            default_pool: self.prefixes.default_pool.clone(),
-            pre_allocation: self.pre_allocation.clone(),
-            families,
-            prefixes: self.prefixes.prefixes(),
-        }
-    }
-}
-
 /// Prefixes of pools that the node has at its start.
 pub(super) fn own_prefixes(settings: &NodeSupervisorSettings) -> BTreeSet<IpNet> {
-    let pools = settings.pod_pools.iter();
+    let pools = settings.follow.pod_pools.iter();
     pools.flat_map(|pools| pools.prefixes.prefixes().into_keys()).collect()
 }
 

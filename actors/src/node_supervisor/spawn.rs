@@ -86,7 +86,7 @@ impl<'a> Spawn<'a> {
         inheritance: &'a Inheritance,
     ) -> Self {
         // Nobody else gives prefixes of pools.
-        settings.pod_pools = settings.pod_pools.filter(|_| ports.cluster.is_some());
+        settings.follow.pod_pools = settings.follow.pod_pools.filter(|_| ports.cluster.is_some());
         let kernel = Rc::new(InOrder::new(Rc::clone(&ports.kernel), host));
         let ports = Ports { kernel, ..ports.clone() };
         let (late_auditor, watch) = watch(settings.schedule.sweep);
@@ -157,7 +157,8 @@ impl<'a> Spawn<'a> {
     /// The owner of addresses. Of several pools it asks of which one a pod is, and says how much it needs.
     fn ipam(&self) -> Ref<IpamMsg> {
         let settings = &self.settings;
-        let several = settings.pod_pools.as_ref().map(|it| it.several(settings.policy.families));
+        let several =
+            settings.follow.pod_pools.as_ref().map(|it| it.several(settings.policy.families));
         let (has_several, late) = (several.is_some(), self.late.own_prefixes.clone());
         let workloads = self.late.workloads.clone();
         let peers = move || match has_several {
@@ -215,7 +216,8 @@ impl<'a> Spawn<'a> {
     pub(super) fn own(&self, basis: &Basis, serving: &ServiceActors) -> NodeActors {
         let Ports { kernel, .. } = &self.ports;
         let (settings, watch) = (&self.settings, &self.watch);
-        let spared = settings.pod_pools.as_ref().map_or(Families::NONE, |it| it.unmasqueraded);
+        let spared =
+            settings.follow.pod_pools.as_ref().map_or(Families::NONE, |it| it.unmasqueraded);
         let own_prefixes = own_prefixes(settings).into_iter().filter(|it| is_of(spared, it));
         let devices =
             DevicesSettings { own_prefixes: own_prefixes.collect(), ..settings.devices.clone() };

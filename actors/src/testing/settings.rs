@@ -24,7 +24,6 @@ pub(super) fn settings() -> NodeSupervisorSettings {
             ..PolicySettings::default()
         },
         pools: Pools { ipv4: "10.0.0.0/24".parse().ok(), ipv6: "fd00::/112".parse().ok() },
-        pod_pools: None,
         label_filter: LabelFilter::new([]).unwrap(),
         options: BTreeMap::from([("SourceIPVerification".to_owned(), 1)]),
         permits: 2,
@@ -43,6 +42,7 @@ pub(super) fn settings() -> NodeSupervisorSettings {
             sync_timeout: Duration::from_secs(180),
             further: Vec::new(),
             plain_nodes_after: Duration::ZERO,
+            pod_pools: None,
             before: None,
         },
         definitions: Vec::new(),

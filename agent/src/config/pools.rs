@@ -1,14 +1,14 @@
-//! Flags of several pools of addresses.
+//! Flags of several pools of addresses, and of who has to say prefixes.
 
 use std::collections::BTreeMap;
 
-use clap::Args;
+use clap::{ArgAction, Args};
 use serde::Serialize;
 
 /// The pool of which addresses are retained ahead if nobody says anything, and how many.
 const AHEAD: u32 = 8;
 
-/// Flags of `--ipam=multi-pool`.
+/// Flags of `--ipam=multi-pool`, and what a Node has to say.
 #[derive(Clone, Debug, Args, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct PoolOptions {
@@ -22,6 +22,16 @@ pub struct PoolOptions {
     #[arg(long, value_name = "LIST", default_value = "", value_parser = parse_pre_allocation)]
     #[serde(rename = "IPAMMultiPoolPreAllocation")]
     pub ipam_multi_pool_pre_allocation: PreAllocation,
+
+    /// Whether the IPv4 prefix is to come from this node's Node, whatever --ipam says
+    #[arg(long, action = ArgAction::Set, default_value = "false", value_name = "BOOL")]
+    #[serde(rename = "K8sRequireIPv4PodCIDR")]
+    pub k8s_require_ipv4_pod_cidr: bool,
+
+    /// The same for the IPv6 prefix
+    #[arg(long, action = ArgAction::Set, default_value = "false", value_name = "BOOL")]
+    #[serde(rename = "K8sRequireIPv6PodCIDR")]
+    pub k8s_require_ipv6_pod_cidr: bool,
 }
 
 /// How many addresses are to be free, by pool.

@@ -1,9 +1,12 @@
 //! What the owner of the node's prefixes has to know.
 
+use std::collections::BTreeMap;
+
 use ipnet::IpNet;
 
 use crate::{
-    endpoints::ipam::Pools,
+    endpoints::ipam::{Pools, SeveralPools},
+    model::Families,
     state_directory::{PoolPrefix, PoolPrefixes, PoolRecord},
 };
 
@@ -47,5 +50,28 @@ impl OwnPrefixesSettings {
             all.entry(prefix).or_insert(home);
         }
         all
+    }
+}
+
+/// How addresses of several pools are had and handed out.
+#[derive(Clone, Debug)]
+pub struct PodPoolsSettings {
+    /// What the node has of them.
+    pub prefixes: OwnPrefixesSettings,
+    /// How many addresses are to be free, by pool.
+    pub pre_allocation: BTreeMap<String, u32>,
+    /// In which families pods keep their addresses towards prefixes of this node.
+    pub unmasqueraded: Families,
+}
+
+impl PodPoolsSettings {
+    /// What is told to IPAM.
+    pub(crate) fn several(&self, families: Families) -> SeveralPools {
+        SeveralPools {
+            default_pool: self.prefixes.default_pool.clone(),
+            pre_allocation: self.pre_allocation.clone(),
+            families,
+            prefixes: self.prefixes.prefixes(),
+        }
     }
 }

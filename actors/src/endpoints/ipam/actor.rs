@@ -6,50 +6,16 @@ use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 use serde::Serialize;
 
 use super::{
-    AddressFamily, AddressLease, Allocated, IpamError, IpamMsg, Pools, PoolsDemand, SeveralPools,
+    AddressLease, IpamError, IpamMsg, Pools, SeveralPools,
     allocations::{AddressAllocations, DEFAULT_POOL, Holder},
     answers::IpamAnswer,
-    waiting::{PATIENCE, WaitingRequests},
+    state::{AllocationRequest, Ipam, IpamPeers, PATIENCE, WAITING_MAX, WaitingRequests},
 };
 use crate::{
-    endpoints::workloads::{PodPoolNames, WorkloadsMsg},
-    host::{Behaviour, Cx, Lent, Outlet, Ref, Reply, Survives, Time, TimerId},
+    endpoints::workloads::PodPoolNames,
+    host::{Behaviour, Cx, Reply, Survives},
     mutants::{Mutant, mutated},
 };
-
-/// How many questions wait for the end of restore; the next ones are told to come again.
-pub(super) const WAITING_MAX: usize = 256;
-
-/// Whom IPAM talks to, where there are several pools.
-#[derive(Clone, Default)]
-pub struct IpamPeers {
-    /// Who knows of which pool a pod is.
-    pub workloads: Option<Ref<WorkloadsMsg>>,
-    /// Who hears how much is needed of each pool.
-    pub demand: Option<Outlet<PoolsDemand>>,
-}
-
-/// The owner of all addresses.
-pub struct Ipam {
-    pub(super) peers: IpamPeers,
-    /// Outlives a crash: an address that has a holder must never be handed out again.
-    pub(super) allocations: Lent<AddressAllocations>,
-    timers: BTreeMap<IpAddr, TimerId>,
-    /// Requests that wait for the end of restore, with the pool that each names.
-    waiting: Vec<(AllocationRequest, Option<String>)>,
-    /// Those that wait for something else.
-    pub(super) waiting_requests: WaitingRequests,
-}
-
-/// A request for addresses.
-pub(super) struct AllocationRequest {
-    pub(super) family: Option<AddressFamily>,
-    pub(super) owner: String,
-    expires: Option<Duration>,
-    /// Until when it may wait for its pool, where there are several.
-    pub(super) until: Time,
-    pub(super) reply: Reply<Result<Allocated, IpamError>>,
-}
 
 /// What IPAM shows of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

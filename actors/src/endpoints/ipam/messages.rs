@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     time::Duration,
 };
@@ -10,28 +9,9 @@ use std::{
 use ipnet::IpNet;
 use serde::Serialize;
 
-use super::PoolsDemand;
+use super::{AddressFamily, PoolsDemand};
 use crate::host::{Lane, Message, Reply};
 use crate::state_directory::PoolPrefixes;
-
-/// An address family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum AddressFamily {
-    /// IPv4
-    Ipv4,
-    /// IPv6
-    Ipv6,
-}
-
-impl fmt::Display for AddressFamily {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Ipv4 => "IPv4",
-            Self::Ipv6 => "IPv6",
-        })
-    }
-}
 
 /// Addresses just handed out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -9,12 +9,12 @@
 //! Who waits counts as one who needs an address, also a while after it was told why there is none: its
 //! pod comes back, and by then there should be one.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use super::{
     AddressFamily, IpamError, PoolsDemand,
-    actor::{AllocationRequest, Ipam, WAITING_MAX},
     answers::{IpamAnswer, PendingPod},
+    state::{AllocationRequest, Ipam, WAITING_MAX},
 };
 use crate::{
     endpoints::workloads::{PodPoolNames, WorkloadsMsg},
@@ -22,42 +22,8 @@ use crate::{
     model::Families,
 };
 
-/// How long one waits in all: the CNI plugin gives up after ten seconds.
-pub(super) const PATIENCE: Duration = Duration::from_secs(8);
 /// How long one who was told that there is none counts as one who needs it.
 const PENDING: Duration = Duration::from_secs(300);
-
-/// Requests that wait, and who needs addresses that are not there.
-#[derive(Default)]
-pub(super) struct WaitingRequests {
-    /// The number of the last request.
-    last: u64,
-    /// Those whose pod's pool is asked for.
-    choosing: BTreeMap<u64, AllocationRequest>,
-    /// Those whose pools have no free address, in the order in which they came.
-    lacking: BTreeMap<u64, (AllocationRequest, PodPoolNames)>,
-    /// Who needs an address, and since which request.
-    pending: BTreeMap<PendingPod, u64>,
-    /// What the giver of prefixes says is wrong.
-    pub(super) said: String,
-    /// What was told last of what is needed.
-    pub(super) told: Option<PoolsDemand>,
-}
-
-impl WaitingRequests {
-    pub(super) fn count(&self) -> usize {
-        self.choosing.len() + self.lacking.len()
-    }
-
-    /// How many wait for addresses of each pool.
-    pub(super) fn pending(&self) -> BTreeMap<(String, AddressFamily), u64> {
-        let mut counts = BTreeMap::new();
-        for (pool, family, _) in self.pending.keys() {
-            *counts.entry((pool.clone(), *family)).or_default() += 1;
-        }
-        counts
-    }
-}
 
 impl Ipam {
     /// Finds out of which pool the addresses are to be.

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::object::PodName;
 use crate::{
     model::{Families, Label, Labels},
     policy::rules::{Selector, namespace_selector, pod_selector},
@@ -120,7 +119,7 @@ impl SelectingPools {
     /// says, and that before pools that select it.
     pub(super) fn choose(
         &self,
-        pod: &PodName,
+        pod: &(String, String),
         mut labels: Labels,
         own: &PoolAnnotations,
         of_namespace: &PoolAnnotations,

@@ -68,7 +68,7 @@ impl Spawn<'_> {
         own: &NodeActors,
         nodes: Option<&Ref<RemoteNodesMsg>>,
     ) -> Option<Ref<OwnPrefixesMsg>> {
-        let pools = self.settings.pod_pools.clone()?;
+        let pools = self.settings.follow.pod_pools.clone()?;
         let cluster = self.ports.cluster.clone()?;
         let further = &mut self.settings.follow.further;
         further.extend([
@@ -126,7 +126,7 @@ impl Spawn<'_> {
         let (publisher, shares) = (publisher.cloned(), self.by_objects.is_some());
         let (late_crd, nodes) = (self.late.crd.clone(), nodes.cloned());
         let services = serving.services.clone();
-        let follows_prefixes = self.settings.pod_pools.is_some();
+        let follows_prefixes = self.settings.follow.pod_pools.is_some();
         let late_prefixes = self.late.own_prefixes.clone();
         let peers = move || ClusterPeers {
             cluster: Rc::clone(&cluster),
