@@ -88,6 +88,14 @@ impl Pooled {
         Ok(own.filter_map(|it| Some(it["state"].as_str()?.to_owned())).collect())
     }
 
+    /// A server that starts is left alone for a while; new pods wait for what it says of pools.
+    fn wait_until_followed(&self) -> Result<()> {
+        wait_for("all is followed", || {
+            let status = self.agent.rest().get::<Value>("/healthz")?.to_string();
+            Ok(!status.contains("are not followed since") && !status.contains("are being listed"))
+        })
+    }
+
     fn addresses(&self) -> Result<Vec<String>> {
         let of = |view: &Value| {
             view["status"]["networking"]["addressing"][0]["ipv4"].as_str().map(str::to_owned)
@@ -132,6 +140,7 @@ fn pods_have_addresses_of_their_pools_and_prefixes_go_back() {
         cluster.agent.wait_for_ready(2)?;
         ensure!(cluster.addresses()? == before, "{before:?} moved: {:?}", cluster.addresses());
         cluster.server.start_again()?;
+        cluster.wait_until_followed()?;
         wait_for("the prefix is known again", || Ok(cluster.states("blue")? == ["open"]))?;
         let db = cluster.pod("db", Some("blue"))?;
         ensure!(is_in(&db, BLUE)? && db.address(false)? != address, "{db:?}");
@@ -156,6 +165,7 @@ fn pods_have_addresses_of_their_pools_and_prefixes_go_back() {
         ensure!(cluster.states("blue")? != ["open"], "{:?}", cluster.states("blue"));
         cluster.server.kill()?;
         cluster.server.start_again()?;
+        cluster.wait_until_followed()?;
         wait_for("the next life gives it back", || Ok(cluster.has("blue")?.is_empty()))?;
         let last = cluster.pod("last", Some("blue"))?;
         let address = last.address(false)?;
