@@ -18,10 +18,16 @@ const PODS: &str = "/api/v1/namespaces/shop/pods";
 const DEFAULT: &str = "10.62.0.0/24";
 const BLUE: &str = "10.63.0.0/24";
 
+/// Flags of operators.
+const FLAGS: [&str; 2] = [
+    "--ipam=multi-pool",
+    "--auto-create-cilium-pod-ip-pools=default=ipv4-cidrs:10.62.0.0/24;ipv4-mask-size:28",
+];
+
 struct Pooled {
     agent: Node,
     server: ApiServer,
-    _operator: Operator,
+    operator: Operator,
     _etcd: Etcd,
 }
 
@@ -37,11 +43,7 @@ fn start(program: PathBuf) -> Result<Pooled> {
     let kubeconfig = server.kubeconfig().display().to_string();
     agent.set_flag("k8s-kubeconfig-path", Some(&kubeconfig));
     objects::namespace(server.client())?;
-    let flags = [
-        "--ipam=multi-pool",
-        "--auto-create-cilium-pod-ip-pools=default=ipv4-cidrs:10.62.0.0/24;ipv4-mask-size:28",
-    ];
-    let operator = Operator::start(0, &server.kubeconfig(), &agent.path("."), &flags)?;
+    let operator = Operator::start(0, &server.kubeconfig(), &agent.path("."), &FLAGS)?;
     wait_for("pools are served", || Ok(server.client().get(POOLS).is_ok()))?;
     let blue = json!({
         "apiVersion": "cilium.io/v2alpha1", "kind": "CiliumPodIPPool",
@@ -52,7 +54,7 @@ fn start(program: PathBuf) -> Result<Pooled> {
     objects::node(server.client(), NODE_NAME)?;
     agent.exec_agent()?;
     agent.wait_for_api()?;
-    Ok(Pooled { agent, server, _operator: operator, _etcd: etcd })
+    Ok(Pooled { agent, server, operator, _etcd: etcd })
 }
 
 impl Pooled {
@@ -167,6 +169,10 @@ fn pods_have_addresses_of_their_pools_and_prefixes_go_back() {
         cluster.server.start_again()?;
         cluster.wait_until_followed()?;
         wait_for("the next life gives it back", || Ok(cluster.has("blue")?.is_empty()))?;
+        // The operator's Lease ran out while the server was silent; another one takes over.
+        let (kubeconfig, place) = (cluster.server.kubeconfig(), cluster.agent.path("."));
+        cluster.operator = Operator::start(1, &kubeconfig, &place, &FLAGS)?;
+        wait_for("an operator leads", || Ok(cluster.operator.leads()))?;
         let last = cluster.pod("last", Some("blue"))?;
         let address = last.address(false)?;
         ensure!(cluster.has("blue")?.iter().any(|it| it.contains(&address)), "{last:?} {prefix:?}");
