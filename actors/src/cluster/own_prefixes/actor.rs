@@ -19,7 +19,7 @@ use super::{
 use crate::{
     cluster::resources::further,
     endpoints::ipam::{IpamMsg, PoolsDemand},
-    host::{Behaviour, Cx, Lent, Outlet, Pauses, Ref, Retry, Survives, Time},
+    host::{Behaviour, Cx, Lent, Outlet, Pauses, Ref, Reply, Retry, Survives, Time},
     model::Feed,
     mutants::{Mutant, mutated},
     ports::{Cluster, ClusterError, Disk, ObjectKey, ObjectWrite, Reader, Resource, Verb},
@@ -275,14 +275,16 @@ impl OwnPrefixes {
     fn save(&mut self, cx: &mut Cx<'_, Self>) {
         let state = &mut *self.state;
         let prefixes = state.prefixes.clone();
-        if mutated(Mutant::GiveBackUnrecorded) {
-            state.saved = prefixes;
-            return self.advance(cx);
-        }
         self.phase = PrefixPhase::Saving;
         state.generation = state.generation.wrapping_add(1);
         let record = PoolRecord { node: self.settings.node.clone(), prefixes: prefixes.clone() };
         let writes = vec![PoolRecord::SLOTS.save(&record, state.generation)];
+        if mutated(Mutant::GiveBackUnrecorded) {
+            self.peers.disk.submit(writes, Reply::to(|_| {}));
+            (self.state.saved, self.phase) = (prefixes, PrefixPhase::Idle);
+            self.tell_ipam();
+            return self.advance(cx);
+        }
         let then = move |answer| OwnPrefixesAnswer::Saved(prefixes, answer);
         let reply = cx.expect("disk", OWN_PATIENCE, "the record of this node's prefixes", then);
         self.peers.disk.submit(writes, reply);
