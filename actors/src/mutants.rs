@@ -144,12 +144,6 @@ pub enum Mutant {
     NewPrefixTakenForEmpty,
     /// Addresses are handed out of a prefix that is being given back.
     GivenBackPrefixServes,
-    /// A prefix is given back before the disk says so.
-    GiveBackUnrecorded,
-    /// Where the record of prefixes is lost, the CiliumNode is not marked before they are taken up.
-    LostRecordUnmarked,
-    /// Prefixes are given back in whatever version the CiliumNode is.
-    GiveBackUnversioned,
     /// What is left over is told before all that matters was listed.
     LeftoversUnlisted,
     /// An identity that nobody uses goes without having been marked.

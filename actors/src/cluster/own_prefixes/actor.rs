@@ -19,9 +19,8 @@ use super::{
 use crate::{
     cluster::resources::further,
     endpoints::ipam::{IpamMsg, PoolsDemand},
-    host::{Behaviour, Cx, Lent, Outlet, Pauses, Ref, Reply, Retry, Survives, Time},
+    host::{Behaviour, Cx, Lent, Outlet, Pauses, Ref, Retry, Survives, Time},
     model::Feed,
-    mutants::{Mutant, mutated},
     ports::{Cluster, ClusterError, Disk, ObjectKey, ObjectWrite, Reader, Resource, Verb},
     state_directory::{PoolPrefix, PoolPrefixes, PoolRecord},
 };
@@ -94,7 +93,7 @@ impl OwnPrefixes {
         let record = settings.record.clone();
         let state = Survives::new(OwnPrefixesState {
             prefixes: settings.prefixes(),
-            fenced: record.is_some() || mutated(Mutant::LostRecordUnmarked),
+            fenced: record.is_some(),
             saved: record.map(|record| record.prefixes).unwrap_or_default(),
             generation: settings.generation,
             released: BTreeSet::new(),
@@ -279,12 +278,6 @@ impl OwnPrefixes {
         state.generation = state.generation.wrapping_add(1);
         let record = PoolRecord { node: self.settings.node.clone(), prefixes: prefixes.clone() };
         let writes = vec![PoolRecord::SLOTS.save(&record, state.generation)];
-        if mutated(Mutant::GiveBackUnrecorded) {
-            self.peers.disk.submit(writes, Reply::to(|_| {}));
-            (self.state.saved, self.phase) = (prefixes, PrefixPhase::Idle);
-            self.tell_ipam();
-            return self.advance(cx);
-        }
         let then = move |answer| OwnPrefixesAnswer::Saved(prefixes, answer);
         let reply = cx.expect("disk", OWN_PATIENCE, "the record of this node's prefixes", then);
         self.peers.disk.submit(writes, reply);

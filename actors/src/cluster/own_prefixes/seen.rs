@@ -104,9 +104,7 @@ impl SeenOwnNode {
     }
 
     fn versioned(&self, mut patch: Value) -> Value {
-        if !crate::mutants::mutated(crate::mutants::Mutant::GiveBackUnversioned) {
-            patch["metadata"]["resourceVersion"] = self.version.as_str().into();
-        }
+        patch["metadata"]["resourceVersion"] = self.version.as_str().into();
         patch
     }
 }
