@@ -10,6 +10,7 @@ pub mod definitions;
 mod dice;
 pub mod kvstore;
 pub mod origins;
+pub mod own_prefixes;
 pub mod publish;
 pub mod remote_nodes;
 pub mod resources;

@@ -142,6 +142,10 @@ pub enum Mutant {
     PrefixesForgotten,
     /// An operator gives a prefix that a node has of another pool, which overlaps.
     PodPoolsApart,
+    /// A prefix that a node gets holds no pods of it.
+    NewPrefixTakenForEmpty,
+    /// Addresses are handed out of a prefix that is being given back.
+    GivenBackPrefixServes,
     /// What is left over is told before all that matters was listed.
     LeftoversUnlisted,
     /// An identity that nobody uses goes without having been marked.

@@ -27,6 +27,7 @@ use crate::{
         clustermesh::MeshMsg,
         container_runtime::RuntimeFollowerMsg,
         definitions::DefinitionsMsg,
+        own_prefixes::OwnPrefixesMsg,
         publish::PublisherMsg,
         remote_nodes::RemoteNodesMsg,
         sharing::{CrdActors, KvActors},
@@ -84,6 +85,8 @@ pub struct NodeSupervisor {
     pub routes: Ref<RoutesMsg>,
     /// The owner of the cluster's other nodes, if there is a cluster.
     pub nodes: Option<Ref<RemoteNodesMsg>>,
+    /// The owner of this node's prefixes of pools, if it has several.
+    pub own_prefixes: Option<Ref<OwnPrefixesMsg>>,
     /// Who says what should never be.
     pub auditor: Ref<AuditorMsg>,
     /// The supervisor of restoring.
@@ -115,6 +118,7 @@ impl NodeSupervisor {
         let nodes = spawn.nodes(&basis, &own);
         let policy = spawn.policy(&basis);
         let publisher = spawn.publisher();
+        let own_prefixes = spawn.own_prefixes(&basis, &own, nodes.as_ref());
         let cluster = spawn.cluster(&basis, &serving, &policy, publisher.as_ref(), nodes.as_ref());
         let definitions = spawn.definitions(cluster.as_ref());
         spawn.introduce(&basis, &policy);
@@ -148,6 +152,7 @@ impl NodeSupervisor {
             node,
             routes,
             nodes,
+            own_prefixes,
             auditor,
             restore,
             kvstore,

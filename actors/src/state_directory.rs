@@ -12,6 +12,7 @@
 //!                   node.0.json, node.1.json          the node's own addresses
 //! <lib-dir>/identities.0.json, identities.1.json      numbers that outlive a reboot
 //!           identities.changes.0.json, ….1.json       what became of them since, in short
+//!           pools.0.json, pools.1.json                prefixes of pools, and which are being given back
 //!           node.0.json, node.1.json                  a copy, should the state directory be lost
 //! ```
 
@@ -22,6 +23,7 @@ mod header;
 mod identity_table;
 mod node_state;
 mod plans;
+mod pool_record;
 mod record;
 mod scan;
 mod seal;
@@ -33,6 +35,7 @@ pub use error::StateError;
 pub use identity_table::{IdentityChanges, IdentityTable, NumberedLabels, NumberedPorts};
 pub use node_state::{NodeCopy, NodeState};
 pub use plans::{commit_plan, quarantine_plan, remove_plan};
+pub use pool_record::{PoolPrefix, PoolPrefixes, PoolRecord};
 pub use record::{EndpointRecord, OperatorLabels, Options, SecurityLabels};
 pub use scan::{Form, FoundRecord, Quarantined, ScannedDirectory, StateFiles, scan};
 pub use slots::{Slots, Stored};

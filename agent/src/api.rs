@@ -22,6 +22,7 @@ mod limiter;
 mod mesh;
 mod metrics;
 mod opening;
+mod pools;
 mod router;
 mod runtime_options;
 mod services;

@@ -2,6 +2,7 @@
 
 mod another_node;
 mod parts;
+mod pools;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,13 +18,15 @@ use another_node::{pods_addresses, whose};
 use anyhow::Context;
 use ipnet::{Ipv4Net, Ipv6Net};
 use parts::{memory, parts};
+pub use pools::FoundPools;
 use volvox_actors::{
     endpoints::ipam::Pools,
     host::{Clock, Time},
     model::{Addresses, EndpointId, Manifest},
     ports::{HOST_DEVICE, HOST_PEER, KernelSnapshot, Link, OVERLAY},
     state_directory::{
-        EndpointRecord, IdentityTable, NodeCopy, NodeState, ScannedDirectory, Stored, scan,
+        EndpointRecord, IdentityTable, NodeCopy, NodeState, PoolRecord, ScannedDirectory, Stored,
+        scan,
     },
 };
 use volvox_bpf_progs::{Features, layouts::ConfigFlags};
@@ -108,6 +111,8 @@ pub struct NodeNumbers {
     pub own: Addresses,
     /// The largest packet that its own devices take, bytes.
     pub mtu: u32,
+    /// What it had of several pools.
+    pub pools: FoundPools,
 }
 
 struct Disk {
@@ -116,6 +121,7 @@ struct Disk {
     identities: Stored<IdentityTable>,
     node: Stored<NodeState>,
     copy: Stored<NodeCopy>,
+    pools: Stored<PoolRecord>,
     manifests: Option<(Manifests, Vec<Manifest>)>,
     netns_cookies: BTreeMap<EndpointId, u64>,
     problems: Vec<String>,
@@ -150,7 +156,8 @@ impl Boot {
             disk.found.is_of_another(&node);
             disk.node.value = None;
         }
-        let (before, copy) = before(&disk.node, &disk.copy, &kernel);
+        let mut pools = FoundPools::of(disk.pools, &kernel);
+        let (before, copy) = before((&disk.node, &disk.copy), &pools, &kernel);
         let (own, lasting) = node_address(config, &kernel, before.address)?;
         let known = Pools { ipv4: before.ipv4_range, ipv6: before.ipv6_range };
         let heard = node_information::heard();
@@ -159,7 +166,9 @@ impl Boot {
             None => ExpectedPrefixes::of(config, known)?,
         };
         let said = heard.unwrap_or_default();
-        let node = number(config, &disk.found, &kernel, &before, (said, expected), own);
+        pools.trusted = heard.is_none();
+        let mut node = number(config, &disk.found, &kernel, &before, (said, expected), own);
+        node.pools = pools;
         // Half of it would be taken for all by the next start.
         if expected.is_none() {
             let persisted = (&disk.node, &disk.copy);
@@ -199,7 +208,9 @@ fn read_disk(config: &Config, directories: Directories, started: Time) -> Disk {
     let identities = IdentityTable::load(&files);
     let node = NodeState::SLOTS.load(&files);
     let copy = NodeCopy::SLOTS.load(&files);
+    let pools = PoolRecord::SLOTS.load(&files);
     let torn = identities.errors.iter().chain(&node.errors).chain(&copy.errors);
+    let torn = torn.chain(&pools.errors);
     problems.extend(torn.map(ToString::to_string));
     keep_unread(
         &directories,
@@ -208,6 +219,7 @@ fn read_disk(config: &Config, directories: Directories, started: Time) -> Disk {
             ("lib/identities", identities.is_unread()),
             ("node", node.is_unread()),
             ("lib/node", copy.is_unread()),
+            ("lib/pools", pools.is_unread()),
         ],
     );
     let dir = config.static_cnp_path.as_ref().filter(|_| config.api_server().is_none());
@@ -224,6 +236,7 @@ fn read_disk(config: &Config, directories: Directories, started: Time) -> Disk {
         identities,
         node,
         copy,
+        pools,
         manifests,
         netns_cookies,
         problems,
@@ -233,7 +246,7 @@ fn read_disk(config: &Config, directories: Directories, started: Time) -> Disk {
 }
 
 /// What could not be read is not written over: the next start may read it.
-fn keep_unread(directories: &Directories, found: &ScannedDirectory, files: [(&str, bool); 3]) {
+fn keep_unread(directories: &Directories, found: &ScannedDirectory, files: [(&str, bool); 4]) {
     let unread = directories.steps.unread();
     found.unread.keys().for_each(|id| unread.keep(id.to_string()));
     files.iter().filter(|(_, is_unread)| *is_unread).for_each(|(name, _)| unread.keep(*name));
@@ -247,8 +260,8 @@ fn keep_unread(directories: &Directories, found: &ScannedDirectory, files: [(&st
 /// The copy takes the place of a state directory that was lost if pods are here that have addresses
 /// of it: no number of theirs may move. Without any, the cluster may have given the prefix away.
 fn before(
-    node: &Stored<NodeState>,
-    copy: &Stored<NodeCopy>,
+    (node, copy): (&Stored<NodeState>, &Stored<NodeCopy>),
+    pools: &FoundPools,
     kernel: &KernelSnapshot,
 ) -> (NodeState, Option<Pools>) {
     if let Some(before) = &node.value {
@@ -257,7 +270,8 @@ fn before(
     let Some(copy) = copy.value.as_ref().filter(|copy| copy.node == node_name()) else {
         return Default::default();
     };
-    if node.is_unread() || copy.state.gave(pods_addresses(kernel)) {
+    let gave = copy.state.gave(pods_addresses(kernel)) || pools.gave(pods_addresses(kernel));
+    if node.is_unread() || gave {
         return (copy.state.clone(), None);
     }
     let NodeState { ipv4_range, ipv6_range, .. } = copy.state;
@@ -436,7 +450,7 @@ fn number(
         0 => own_mtu(&kernel.links),
         said => said,
     };
-    NodeNumbers { ipv4_range, ipv6_range, router, own, mtu }
+    NodeNumbers { ipv4_range, ipv6_range, router, own, mtu, pools: FoundPools::default() }
 }
 
 /// The first free address behind the network's own.

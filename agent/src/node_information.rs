@@ -5,23 +5,27 @@
 //! agent answers meanwhile, and what pods there are come back. Once they are known the agent begins
 //! anew, which costs as little as any restart of it.
 
-use std::{env, os::unix::process::CommandExt, process::Command, time::Duration};
+use std::{env, os::unix::process::CommandExt, process::Command, sync::OnceLock, time::Duration};
 
 use anyhow::{Context, anyhow};
 use ipnet::IpNet;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 use volvox_actors::{
     cluster::{
+        own_prefixes::requested_json,
         publish::{PublishSettings, new_cilium_node},
         resources::further,
     },
-    endpoints::ipam::Pools,
-    model::Feed,
+    endpoints::ipam::{AddressFamily, Pools},
+    host::Clock,
+    model::{Addresses, Feed},
     node::local_node::{IpamMode, PodCidrs},
-    ports::ClusterError,
+    ports::{ClusterError, Verb},
 };
 use volvox_cluster::Connection;
+use volvox_inspect::flight::boot_id;
+use volvox_system::SystemClock;
 
 use crate::config::{Config, Range};
 
@@ -34,6 +38,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The longest: a server that is slow answers at last.
 const PATIENCE_MAX: Duration = Duration::from_secs(16);
+/// Marks a CiliumNode that was looked at for prefixes of pools: what an earlier life wrote to it arrives
+/// before that, and is seen, or never.
+const MARK: &str = "volvox.io/prefixes-of";
 /// In which variable of its environment a start finds what the one before heard.
 const HEARD: &str = "VOLVOX_HEARD_POD_CIDRS";
 
@@ -54,7 +61,8 @@ impl Expected {
     pub fn of(config: &Config, known: Pools) -> anyhow::Result<Option<Self>> {
         let given = config.ipam.map(IpamMode::from);
         let follows = config.api_server().is_some();
-        let required = (config.k8s_require_ipv4_pod_cidr, config.k8s_require_ipv6_pod_cidr);
+        let pools = &config.pod_pools;
+        let required = (pools.k8s_require_ipv4_pod_cidr, pools.k8s_require_ipv6_pod_cidr);
         let optional = given.is_none() && !required.0 && !required.1;
         let is_asked = |required| given.is_some() || required || (optional && follows);
         let ipv4 = config.enable_ipv4
@@ -194,7 +202,90 @@ async fn ask(
             }
             None => Err(ClusterError::NotFound(format!("CiliumNode {}", publish.node_name))),
         },
+        IpamMode::MultiPool => {
+            let node = node.ok_or_else(missing)?;
+            of_pool(connection, config, publish, &node).await
+        }
     }
+}
+
+/// The first prefix of each family of the default pool: the node itself has its address of that, and
+/// where it has one already, of the prefix that holds it. What is lacking is asked for.
+async fn of_pool(
+    connection: &Connection,
+    config: &Config,
+    publish: &PublishSettings,
+    node: &Value,
+) -> Result<PodCidrs, ClusterError> {
+    let pool = &config.pod_pools.ipam_default_ip_pool;
+    let ahead = config.pod_pools.pre_allocation().get(pool).copied().unwrap_or_default();
+    // The node itself needs one.
+    let needed = u64::from(ahead.max(1));
+    let families =
+        [(config.enable_ipv4, AddressFamily::Ipv4), (config.enable_ipv6, AddressFamily::Ipv6)];
+    let on = families.into_iter().filter(|(on, _)| *on);
+    let requests = on.map(|(_, family)| ((pool.clone(), family), needed)).collect();
+    let requested = requested_json(&requests);
+    let mut write = new_cilium_node(publish, node);
+    let Some(cilium_node) = own(connection, Feed::CiliumNode, publish).await? else {
+        if !publish.cilium_node {
+            return Err(ClusterError::NotFound(format!("CiliumNode {}", publish.node_name)));
+        }
+        if let Verb::Create(new) = &mut write.verb {
+            new["spec"]["ipam"] = json!({ "pools": { "requested": requested } });
+        }
+        connection.write(&write).await?;
+        return Ok(PodCidrs::default());
+    };
+    let said = chosen(&cilium_node, pool, publish.router);
+    let lacks =
+        config.enable_ipv4 && said.ipv4.is_none() || config.enable_ipv6 && said.ipv6.is_none();
+    let asks =
+        !cilium_node["spec"]["ipam"]["pools"]["requested"].as_array().is_none_or(Vec::is_empty);
+    let mark = life();
+    let is_marked = cilium_node["metadata"]["annotations"][MARK] == mark.as_str();
+    if is_marked && (!lacks || asks) {
+        return Ok(PodCidrs { pools: said, problems: Vec::new() });
+    }
+    let mut patch = json!({ "metadata": { "annotations": { MARK: mark } } });
+    if lacks && !asks {
+        patch["spec"]["ipam"]["pools"]["requested"] = requested;
+    }
+    write.verb = Verb::Merge(patch);
+    connection.write(&write).await?;
+    // What stands there after that is what counts.
+    Ok(PodCidrs::default())
+}
+
+/// Of each family the prefix that holds the address that the node has, or the first one of the pool.
+fn chosen(cilium_node: &Value, pool: &str, router: Addresses) -> Pools {
+    let all: Vec<IpNet> = PodCidrs::of_pools(cilium_node)
+        .filter(|(name, _)| *name == pool)
+        .map(|(_, prefix)| prefix)
+        .collect();
+    // Of a node that had one prefix, pods may have addresses.
+    let single = PodCidrs::of_cilium_node(cilium_node).pools;
+    let held = |prefix: &&IpNet| router.iter().any(|address| prefix.contains(&address));
+    let of = |is_of: fn(&IpNet) -> bool| {
+        let mut own = all.iter().filter(|it| is_of(it));
+        own.clone().find(held).or_else(|| own.next()).copied()
+    };
+    let (ipv4, ipv6) = (of(|it| matches!(it, IpNet::V4(_))), of(|it| matches!(it, IpNet::V6(_))));
+    Pools {
+        ipv4: single
+            .ipv4
+            .or(ipv4.and_then(|it| if let IpNet::V4(it) = it { Some(it) } else { None })),
+        ipv6: single
+            .ipv6
+            .or(ipv6.and_then(|it| if let IpNet::V6(it) = it { Some(it) } else { None })),
+    }
+}
+
+/// Another text in each life of the agent.
+pub fn life() -> String {
+    static LIFE: OnceLock<String> = OnceLock::new();
+    let new = || format!("{}/{:x}", boot_id(), SystemClock.wall());
+    LIFE.get_or_init(new).clone()
 }
 
 /// This node's own object, if there is one.

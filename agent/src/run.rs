@@ -152,8 +152,8 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
     remembered.tell(&mut settings);
     let publish = settings.publish.clone();
     if boot.awaited.is_some() {
-        // A node of which half is known is not told of.
-        settings.publish = None;
+        // A node of which half is known is not told of, nor does it take up or give back prefixes.
+        (settings.publish, settings.follow.pod_pools) = (None, None);
     }
     let node_supervisor = NodeSupervisor::spawn(&host, &ports, settings, &inheritance);
     actix::spawn(remember(node_supervisor.clone(), Rc::clone(&disk), remembered));

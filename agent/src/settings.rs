@@ -14,6 +14,7 @@ use volvox_actors::{
         allocator,
         api_server::ClusterSettings,
         kvstore::KvSettings,
+        own_prefixes::{OwnPrefixesSettings, PodPoolsSettings},
         publish::{InNode, PublishSettings},
     },
     endpoints::{ipam::Pools, supervisor::Schedule},
@@ -36,11 +37,12 @@ use volvox_inspect::flight::boot_id;
 use volvox_system::SystemClock;
 
 use crate::{
-    boot::{NodeNumbers, POD_INTERFACES},
+    boot::{FoundPools, NodeNumbers, POD_INTERFACES},
     config::{
-        AllowLocalhost, Config, EnablePolicy, IdentityAllocationMode, LbMode, MonitorAggregation,
-        Range, RoutingMode,
+        AllowLocalhost, Config, EnablePolicy, IdentityAllocationMode, Ipam, LbMode,
+        MonitorAggregation, Range, RoutingMode,
     },
+    node_information::life,
     node_name::node_name,
 };
 
@@ -130,6 +132,7 @@ pub fn node_supervisor(
             sync_timeout: config.sync_timeout(),
             further: Vec::new(),
             plain_nodes_after: Duration::ZERO,
+            pod_pools: (config.ipam == Some(Ipam::MultiPool)).then(|| pod_pools(config, node)),
             before: None,
         },
         definitions: match config.register_crds {
@@ -138,6 +141,32 @@ pub fn node_supervisor(
         },
         publish: Some(publish(config, node)),
     })
+}
+
+/// What the node has of several pools.
+fn pod_pools(config: &Config, node: &NodeNumbers) -> PodPoolsSettings {
+    let FoundPools { record, generation, trusted } = node.pools.clone();
+    PodPoolsSettings {
+        prefixes: OwnPrefixesSettings {
+            node: node_name(),
+            default_pool: config.pod_pools.ipam_default_ip_pool.clone(),
+            home: Pools { ipv4: node.ipv4_range, ipv6: node.ipv6_range },
+            record,
+            trusted,
+            generation,
+            mark: life(),
+            seed: seed(),
+        },
+        pre_allocation: config.pod_pools.pre_allocation(),
+        unmasqueraded: Families {
+            ipv4: config.enable_ipv4
+                && config.enable_ipv4_masquerade
+                && config.ipv4_native_routing_cidr.is_none(),
+            ipv6: config.enable_ipv6
+                && config.enable_ipv6_masquerade
+                && config.ipv6_native_routing_cidr.is_none(),
+        },
+    }
 }
 
 /// How the node's interfaces that lead to the world are used.
@@ -167,6 +196,7 @@ fn devices(config: &Config, node: &NodeNumbers) -> DevicesSettings {
             .into_iter()
             .filter_map(|(prefix, on)| prefix.filter(|_| on).map(|prefix| prefix.trunc()))
             .collect(),
+        own_prefixes: Default::default(),
         records,
     }
 }

@@ -133,6 +133,13 @@ pub fn further(node: &str) -> Vec<(Feed, Vec<Resource>)> {
         "CiliumIdentity",
         "ciliumidentities.cilium.io",
     );
+    let pod_pools = custom(
+        "ciliumpodippools",
+        "/apis/cilium.io/v2alpha1/ciliumpodippools",
+        "cilium.io/v2alpha1",
+        "CiliumPodIPPool",
+        "ciliumpodippools.cilium.io",
+    );
     let ingresses = |path, api_version| plain("ingresses", path, api_version, "Ingress");
     let ingresses = vec![
         ingresses("/apis/networking.k8s.io/v1/ingresses", "networking.k8s.io/v1"),
@@ -145,6 +152,7 @@ pub fn further(node: &str) -> Vec<(Feed, Vec<Resource>)> {
         (Feed::CiliumEndpoints, vec![cilium_endpoints]),
         (Feed::CiliumIdentities, vec![cilium_identities]),
         (Feed::Ingresses, ingresses),
+        (Feed::PodPools, vec![pod_pools]),
         (Feed::Nodes, vec![nodes("other nodes")]),
     ]
 }

@@ -21,6 +21,10 @@ pub enum Subscriber {
     Services,
     /// The keeper of pods and namespaces, of how this node is labelled.
     Host,
+    /// The owner of this node's prefixes of pools.
+    Prefixes,
+    /// The keeper of pods and namespaces, of pools of addresses.
+    Pools,
 }
 
 impl Subscriber {

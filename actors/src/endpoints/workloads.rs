@@ -8,6 +8,7 @@ mod error;
 pub(crate) mod fuzzing;
 mod messages;
 mod object;
+mod pools;
 mod ports;
 mod reported;
 #[cfg(test)]
@@ -16,4 +17,5 @@ mod tests;
 pub use actor::{Workloads, WorkloadsView};
 pub use error::ObjectError;
 pub use messages::{PodFacts, WorkloadsMsg, WorkloadsNews};
+pub use pools::PodPoolNames;
 pub(crate) use reported::is_given_by_the_cluster;

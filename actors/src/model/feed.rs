@@ -22,6 +22,8 @@ pub enum Feed {
     CiliumIdentities,
     /// The owner of services, of Ingresses, which are frontends of services.
     Ingresses,
+    /// The keeper of pods and namespaces, of pools that select pods, if addresses are of several.
+    PodPools,
     /// The owner of the cluster's nodes, of all Nodes, where nobody defined CiliumNodes.
     Nodes,
 }
@@ -59,6 +61,7 @@ impl Feed {
                 "endpoints keep the identities that they have, and new sets of labels wait"
             }
             Self::Nodes => "other nodes are where they were",
+            Self::PodPools => "new pods wait, of which the pool is not known",
             Self::CiliumNode => {
                 "other nodes are where they were, and what this node says of itself waits for them"
             }

@@ -82,6 +82,8 @@ impl Mutant {
         Self::PrefixesUnrecorded,
         Self::PrefixesForgotten,
         Self::PodPoolsApart,
+        Self::NewPrefixTakenForEmpty,
+        Self::GivenBackPrefixServes,
         Self::LeftoversUnlisted,
         Self::IdentitiesUnmarked,
         Self::StoredIdentityUnmarked,
@@ -94,7 +96,7 @@ impl Mutant {
         Self::MarksUnasked,
     ];
 
-    /// Whether it is a bug of an operator, not of a node's agent.
+    /// Whether histories of operators show it, or of agents that share pools with one: not those of a node.
     pub fn is_of_operator(self) -> bool {
         self >= Self::PrefixesUnrecorded
     }
@@ -163,6 +165,8 @@ impl Mutant {
             Self::PrefixesUnrecorded => "prefixes-unrecorded",
             Self::PrefixesForgotten => "prefixes-forgotten",
             Self::PodPoolsApart => "pod-pools-apart",
+            Self::NewPrefixTakenForEmpty => "new-prefix-taken-for-empty",
+            Self::GivenBackPrefixServes => "given-back-prefix-serves",
             Self::LeftoversUnlisted => "leftovers-unlisted",
             Self::IdentitiesUnmarked => "identities-unmarked",
             Self::StoredIdentityUnmarked => "stored-identity-unmarked",

@@ -1,7 +1,12 @@
 //! How the node is to be run and what it asks of the world, and what each supervisor is told of it.
 
-use std::{collections::BTreeMap, rc::Rc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+    time::Duration,
+};
 
+use ipnet::IpNet;
 use serde_json::Value;
 
 use crate::{
@@ -90,6 +95,12 @@ pub struct NodeSupervisorSettings {
     pub publish: Option<PublishSettings>,
 }
 
+/// Prefixes of pools that the node has at its start.
+pub(super) fn own_prefixes(settings: &NodeSupervisorSettings) -> BTreeSet<IpNet> {
+    let pools = settings.follow.pod_pools.iter();
+    pools.flat_map(|pools| pools.prefixes.prefixes().into_keys()).collect()
+}
+
 /// What this node is to the others of its cluster.
 pub(super) fn nodes_settings(
     settings: &NodeSupervisorSettings,
@@ -105,6 +116,7 @@ pub(super) fn nodes_settings(
         addresses: [Some(*address), *other_address].into_iter().flatten().collect(),
         router: settings.node.router,
         pools: settings.pools,
+        own_prefixes: own_prefixes(settings),
         boot_id: boot_id.clone(),
         has_node,
     }
@@ -122,6 +134,7 @@ pub(super) fn routes_settings(
         addresses: [Some(*address), *other_address].into_iter().flatten().collect(),
         router: settings.node.router,
         pools: settings.pools,
+        own_prefixes: own_prefixes(settings),
         mtu: settings.mtu,
         records: settings.devices.records,
         alone: !in_cluster,

@@ -8,27 +8,27 @@ use ipnet::IpNet;
 
 use super::{
     drift_watch::watch,
-    settings::{NodeSupervisorSettings, Ports, routes_settings, services_settings},
+    settings::{NodeSupervisorSettings, Ports, own_prefixes, routes_settings, services_settings},
     spawned::{Basis, Lates, NodeActors, ServiceActors},
 };
 use crate::{
     cluster::{
-        addresses::InheritedAddresses, allocator, api_server::ClusterMsg, publish::PublisherMsg,
-        remote_nodes,
+        addresses::InheritedAddresses, allocator, api_server::ClusterMsg,
+        own_prefixes::OwnPrefixesMsg, publish::PublisherMsg, remote_nodes,
     },
     endpoints::{
         build_queue::BuildQueue,
         endpoint::{EndpointPeers, Settings},
-        ipam::Ipam,
+        ipam::{Ipam, IpamMsg, IpamPeers},
         supervisor::{Announcer, Endpoints, EndpointsMsg},
         workloads::Workloads,
     },
     host::{Behaviour, Host, Late, Ref, Reply},
-    model::{Feed, IdentityId, Labels, drift::DriftWatch},
+    model::{Families, Feed, IdentityId, Labels, drift::DriftWatch},
     node::{
         auditor::{Auditor, AuditorMsg, AuditorPeers},
         conntrack::{Conntrack, ConntrackMsg},
-        devices::Devices,
+        devices::{Devices, DevicesSettings},
         local_node::{Node, NodeSubscribers},
         routes::Routes,
     },
@@ -50,6 +50,14 @@ use crate::{
 /// Capacity of a supervisor's mailbox, messages: every endpoint that a node can have may tell it
 /// two things at once.
 const SUPERVISOR_CAPACITY: usize = 2 * 65_536;
+
+/// Whether a prefix is of one of these families.
+fn is_of(families: Families, prefix: &IpNet) -> bool {
+    match prefix {
+        IpNet::V4(_) => families.ipv4,
+        IpNet::V6(_) => families.ipv6,
+    }
+}
 
 /// A node's actors on their way to life.
 pub(super) struct Spawn<'a> {
@@ -74,9 +82,11 @@ impl<'a> Spawn<'a> {
     pub(super) fn new(
         host: &'a Host,
         ports: &Ports,
-        settings: NodeSupervisorSettings,
+        mut settings: NodeSupervisorSettings,
         inheritance: &'a Inheritance,
     ) -> Self {
+        // Nobody else gives prefixes of pools.
+        settings.follow.pod_pools = settings.follow.pod_pools.filter(|_| ports.cluster.is_some());
         let kernel = Rc::new(InOrder::new(Rc::clone(&ports.kernel), host));
         let ports = Ports { kernel, ..ports.clone() };
         let (late_auditor, watch) = watch(settings.schedule.sweep);
@@ -124,7 +134,7 @@ impl<'a> Spawn<'a> {
     pub(super) fn basis(&self) -> Basis {
         let Ports { kernel, .. } = &self.ports;
         let settings = &self.settings;
-        let ipam = self.supervisor("ipam", Ipam::factory(settings.pools));
+        let ipam = self.ipam();
         let identities = self.identities();
         let ipcache = Ipcache::factory(Rc::clone(kernel), self.watch.clone());
         let ipcache = self.supervisor("ipcache", ipcache);
@@ -138,9 +148,27 @@ impl<'a> Spawn<'a> {
         };
         let workloads = Workloads::factory(settings.cluster.as_str(), node, cluster);
         let workloads = self.supervisor("workloads", workloads);
+        self.late.workloads.set(workloads.clone());
         let conntrack = Conntrack::factory(Rc::clone(kernel), settings.conntrack_interval);
         let conntrack = self.supervisor("conntrack", conntrack);
         Basis { ipam, identities, ipcache, build_queue, workloads, conntrack }
+    }
+
+    /// The owner of addresses. Of several pools it asks of which one a pod is, and says how much it needs.
+    fn ipam(&self) -> Ref<IpamMsg> {
+        let settings = &self.settings;
+        let several =
+            settings.follow.pod_pools.as_ref().map(|it| it.several(settings.policy.families));
+        let (has_several, late) = (several.is_some(), self.late.own_prefixes.clone());
+        let workloads = self.late.workloads.clone();
+        let peers = move || match has_several {
+            true => IpamPeers {
+                workloads: Some(workloads.get()),
+                demand: Some(late.get().outlet(OwnPrefixesMsg::Demand)),
+            },
+            false => IpamPeers::default(),
+        };
+        self.supervisor("ipam", Ipam::of_several(settings.pools, several, peers))
     }
 
     fn identities(&self) -> Ref<IdentityMsg> {
@@ -188,7 +216,12 @@ impl<'a> Spawn<'a> {
     pub(super) fn own(&self, basis: &Basis, serving: &ServiceActors) -> NodeActors {
         let Ports { kernel, .. } = &self.ports;
         let (settings, watch) = (&self.settings, &self.watch);
-        let devices = Devices::factory(Rc::clone(kernel), settings.devices.clone(), watch.clone());
+        let spared =
+            settings.follow.pod_pools.as_ref().map_or(Families::NONE, |it| it.unmasqueraded);
+        let own_prefixes = own_prefixes(settings).into_iter().filter(|it| is_of(spared, it));
+        let devices =
+            DevicesSettings { own_prefixes: own_prefixes.collect(), ..settings.devices.clone() };
+        let devices = Devices::factory(Rc::clone(kernel), devices, watch.clone());
         let devices = self.supervisor("devices", devices);
         let routes = routes_settings(settings, self.in_cluster());
         let routes = self.supervisor("routes", Routes::factory(Rc::clone(kernel), routes));

@@ -4,6 +4,7 @@ use crate::{
     cluster::{
         api_server::ClusterMsg,
         kvstore::SessionMsg,
+        own_prefixes::OwnPrefixesMsg,
         sharing::{CrdActors, KvActors},
     },
     endpoints::{
@@ -55,4 +56,6 @@ pub(super) struct Lates {
     pub(super) policy: Late<Ref<PolicyMsg>>,
     pub(super) restore: Late<Ref<RestoreMsg>>,
     pub(super) crd: Late<CrdActors>,
+    pub(super) own_prefixes: Late<Ref<OwnPrefixesMsg>>,
+    pub(super) workloads: Late<Ref<WorkloadsMsg>>,
 }

@@ -71,7 +71,7 @@ pub use messages::{
     WrittenPolicies, WrittenRule,
 };
 pub use news::{AwaitedEndpoints, InheritResult, PolicyNews, Reached, Successors};
-pub use parse::{RefusedDocument, parse};
+pub use parse::{RefusedDocument, namespace_selector, parse, pod_selector};
 pub use peer::{
     CidrMatch, GroupMatch, GroupSelector, Peer, ServiceBy, ServiceMatch, ServiceName,
     ServiceSelector,

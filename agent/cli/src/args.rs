@@ -205,6 +205,8 @@ pub(super) enum BuildLevel {
 pub(super) enum IpamCommand {
     /// Addresses that are handed out, and to whom
     List,
+    /// Pools, and this node's prefixes of them
+    Pools,
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,6 +1,9 @@
-//! `volvox ipam`: lists the addresses that are allocated, with their owners.
+//! `volvox ipam`: lists the addresses that are allocated, with their owners, and pools.
 
-use volvox_rest::{RestClient, models::IpamLease};
+use volvox_rest::{
+    RestClient,
+    models::{IpamLease, PodPools},
+};
 
 use super::{
     args::IpamCommand,
@@ -13,7 +16,9 @@ pub(super) async fn run(
     out: &mut Output<'_>,
     command: IpamCommand,
 ) -> Result<(), ClientError> {
-    let IpamCommand::List = command;
+    if matches!(command, IpamCommand::Pools) {
+        return pools(client, out).await;
+    }
     let leases: Vec<IpamLease> = client.get("/volvox/ipam").await?;
     out.answer(&leases, |out, leases| {
         let rows = leases.iter().map(|lease| {
@@ -21,5 +26,32 @@ pub(super) async fn run(
             [lease.address.clone(), lease.owner.clone(), lease.pool.clone(), expires]
         });
         out.table(["ADDRESS", "OWNER", "POOL", "EXPIRES IN"], rows)
+    })
+}
+
+/// How much of each pool is used, then where its addresses are from.
+async fn pools(client: &RestClient, out: &mut Output<'_>) -> Result<(), ClientError> {
+    let pools: Option<PodPools> = client.get("/volvox/pools").await?;
+    out.answer(&pools, |out, pools| {
+        let Some(pools) = pools else {
+            return out.line("there is one pool: --ipam=multi-pool has several");
+        };
+        let number = |it: u64| it.to_string();
+        let rows = pools.pools.iter().map(|it| {
+            let numbers = [it.used, it.capacity, it.needed, it.pending].map(number);
+            let [used, capacity, needed, pending] = numbers;
+            [it.pool.clone(), it.family.clone(), used, capacity, needed, pending]
+        });
+        out.table(["POOL", "FAMILY", "USED", "CAPACITY", "NEEDED", "WAITING"], rows)?;
+        out.line("")?;
+        let rows = pools
+            .prefixes
+            .iter()
+            .map(|it| [it.prefix.clone(), it.pool.clone(), it.state.clone(), number(it.used)]);
+        out.table(["PREFIX", "POOL", "STATE", "USED"], rows)?;
+        match pools.trouble.as_str() {
+            "" => Ok(()),
+            trouble => out.line(trouble),
+        }
     })
 }

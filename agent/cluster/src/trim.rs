@@ -18,7 +18,7 @@ const PARTS: [&str; 9] = [
 ];
 /// of what every object has,
 const METADATA: [&str; 4] = ["labels", "name", "namespace", "uid"];
-/// of a service,
+/// of a service, a pod and a namespace,
 const SERVICE_METADATA: [&str; 5] = ["annotations", "labels", "name", "namespace", "uid"];
 /// of an identity,
 const IDENTITY_METADATA: [&str; 2] = ["annotations", "name"];
@@ -32,8 +32,12 @@ const OPERATOR_METADATA: [&str; 6] =
 const CHOSEN_METADATA: [&str; 2] = ["deletionTimestamp", "labels"];
 /// and of its annotations: that an identity is to go, that a CiliumNode is to stay, and what the Lease
 /// says of prefixes;
-const OPERATOR_ANNOTATIONS: [&str; 3] =
-    ["io.cilium.heartbeat", "cilium.io/do-not-gc", "volvox.io/prefixes"];
+const OPERATOR_ANNOTATIONS: [&str; 4] =
+    ["io.cilium.heartbeat", "cilium.io/do-not-gc", "volvox.io/prefixes", PREFIX_MARK];
+/// which life of an agent looked first for prefixes of pools;
+const PREFIX_MARK: &str = "volvox.io/prefixes-of";
+/// of annotations of pods and namespaces, of which pool addresses are;
+const POOL_ANNOTATIONS: &str = "ipam.cilium.io/";
 /// of a Node,
 const NODE: [&str; 3] = ["podCIDR", "podCIDRs", "taints"];
 /// of its annotations, and those of an identity,
@@ -99,12 +103,19 @@ pub(super) fn object(resource: &Resource, mut value: Value) -> Option<Object> {
                 keep(metadata, &OWN_METADATA);
             }
             "CiliumIdentity" => keep(metadata, &IDENTITY_METADATA),
-            "Service" | "Ingress" => keep(metadata, &SERVICE_METADATA),
+            "Service" | "Ingress" | "Pod" | "Namespace" => keep(metadata, &SERVICE_METADATA),
             _ => keep(metadata, &METADATA),
         }
         match (resource.kind, metadata.get_mut("annotations")) {
             ("Node" | "CiliumIdentity", Some(Value::Object(annotations))) => {
                 annotations.retain(|name, _| ANNOTATIONS.iter().any(|it| name.starts_with(it)));
+            }
+            ("CiliumNode", Some(Value::Object(annotations))) => keep(annotations, &[PREFIX_MARK]),
+            ("Pod" | "Namespace", Some(Value::Object(annotations))) => {
+                annotations.retain(|name, _| name.starts_with(POOL_ANNOTATIONS));
+                if annotations.is_empty() {
+                    metadata.remove("annotations");
+                }
             }
             ("Service", Some(Value::Object(annotations))) => {
                 annotations

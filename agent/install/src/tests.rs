@@ -331,6 +331,9 @@ fn objects_are_shown_without_a_cluster() {
     let error = dry_run(&Sources { files: vec![file.clone()], set: Vec::new() }).unwrap_err();
     assert_eq!(
         error.to_string(),
-        format!("{}: ipam.mode is host: write kubernetes or cluster-pool", file.display())
+        format!(
+            "{}: ipam.mode is host: write kubernetes or cluster-pool or multi-pool",
+            file.display()
+        )
     );
 }

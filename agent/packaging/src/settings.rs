@@ -128,9 +128,23 @@ pub const SETTINGS: &[Setting] = &[
     flag(
         "ipam.mode",
         "ipam",
-        Choice(&["kubernetes", "cluster-pool"]),
+        Choice(&["kubernetes", "cluster-pool", "multi-pool"]),
         Template,
-        "Who gives nodes their pod prefixes: the Node objects, or the operator",
+        "Who gives nodes their pod prefixes: the Node objects, or the operator, one or of several pools",
+    ),
+    flag(
+        "ipam.multiPoolPreAllocation",
+        "ipam-multi-pool-pre-allocation",
+        Text,
+        EMPTY,
+        "With multi-pool, how many addresses of each pool a node has free, as default=8",
+    ),
+    flag(
+        "ipam.operator.autoCreateCiliumPodIPPools",
+        "auto-create-cilium-pod-ip-pools",
+        Text,
+        EMPTY,
+        "With multi-pool, pools that the operator makes: default=ipv4-cidrs:10.0.0.0/8;ipv4-mask-size:24",
     ),
     flag(
         "identityAllocationMode",
@@ -458,12 +472,15 @@ mod tests {
     #[test]
     fn every_flag_is_one_of_the_agents() {
         let flags = include_str!("../../docs/flags.md");
+        // What is about pools, its operator reads in the same ConfigMap.
+        let of_operator = include_str!("../../docs/operator.md");
         let names: BTreeSet<_> = SETTINGS.iter().map(|it| it.name).collect();
         assert_eq!(names.len(), SETTINGS.len());
         for setting in SETTINGS {
             if let Place::Flag(flag) = setting.place {
                 let known =
                     [' ', '=', '`'].iter().any(|end| flags.contains(&format!("`--{flag}{end}")));
+                let known = known || of_operator.contains(&format!("`--{flag}`"));
                 assert!(known, "--{flag} of {}", setting.name);
             }
         }

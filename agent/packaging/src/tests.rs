@@ -228,7 +228,7 @@ fn what_is_wrong_is_named_with_what_to_write() {
         (&["ipam.mod=x"][..], "there is no value ipam.mod: did you mean ipam.mode?"),
         (&["hubble.relay.enabled=true"], "there is no value hubble.relay.enabled"),
         (&["ipv6.enabled=yes"], "ipv6.enabled is yes: write true or false"),
-        (&["ipam.mode=eni"], "ipam.mode is eni: write kubernetes or cluster-pool"),
+        (&["ipam.mode=eni"], "ipam.mode is eni: write kubernetes or cluster-pool or multi-pool"),
         (&["cluster.id=256"], "cluster.id is 256: write a number, at most 255"),
         (&["cluster.id=2"], "set cluster.name, too"),
         (&["tolerations=x"], "write it into a file for --values"),

@@ -15,6 +15,7 @@ mod mesh;
 mod node;
 mod options;
 mod policy;
+mod pools;
 mod requests;
 mod rows;
 mod service;
@@ -44,6 +45,7 @@ pub use mesh::{ClusterMeshStatus, RemoteCluster, RemoteClusterConfig, RemoteClus
 pub use node::{ClusterNode, ClusterNodes, NodeId, SecondaryAddress};
 pub use options::{OptionTexts, option_texts, parse_options};
 pub use policy::{Policy, SelectorEntry};
+pub use pools::{PodPool, PodPoolPrefix, PodPools};
 pub use requests::{EndpointBatchDeleteRequest, EndpointChangeRequest};
 pub use rows::{ComparedRow, EndpointRows, RowsLogEntry};
 pub use service::{

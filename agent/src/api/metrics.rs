@@ -78,6 +78,9 @@ async fn sheet(api: &Api) -> Result<Sheet, ApiError> {
 
     let leases = api.gateway.ask(what, |node| &node.ipam, IpamMsg::Dump).await?;
     node::write_addresses(&mut sheet, &leases, &api.facts);
+    if let Some(pools) = super::pools::gather(api, what).await? {
+        node::write_pools(&mut sheet, &pools);
+    }
     let identities = api.gateway.ask(what, |node| &node.identities, IdentityMsg::List).await?;
     node::write_identities(&mut sheet, &identities);
     let endpoints = views.iter().map(|view| view.subject()).collect();

@@ -168,6 +168,7 @@ fn own() -> Router<Api> {
         .route("/devices", only(&[Method::GET], get(volvox::devices)))
         .route("/sources", only(&[Method::GET], get(volvox::sources)))
         .route("/ipam", only(&[Method::GET], get(volvox::ipam)))
+        .route("/pools", only(&[Method::GET], get(volvox::pools)))
         .route("/flight", only(&[Method::GET], get(volvox::flight)))
         .route("/endpoint-states", only(&[Method::GET], get(volvox::endpoint_states)))
         .merge(metrics())

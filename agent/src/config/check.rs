@@ -5,8 +5,8 @@ use clap::ValueEnum;
 use volvox_actors::node::local_node::IpamMode;
 
 use super::{
-    Config, ConfigError, IdentityAllocationMode, KvStoreKind, Origin, RoutingMode, TunnelProtocol,
-    WITHOUT_ETCD_RS, cni, kube_proxy, layers::Origins,
+    Config, ConfigError, IdentityAllocationMode, Ipam, KvStoreKind, Origin, Range, RoutingMode,
+    TunnelProtocol, WITHOUT_ETCD_RS, cni, kube_proxy, layers::Origins,
 };
 
 /// The least that every link must carry with IPv6, bytes.
@@ -32,6 +32,17 @@ pub(super) fn check(config: &Config, origins: &Origins) -> Result<Vec<String>, C
     if let Some(ipam) = config.ipam.filter(|_| !config.enable_k8s) {
         let (one, other) = (say("ipam", &IpamMode::from(ipam)), say("enable-k8s", &false));
         return contradiction(one, other, "such prefixes come from a cluster; drop one of the two");
+    }
+    if config.ipam == Some(Ipam::MultiPool) {
+        let other = match (config.ipv4_range, config.ipv6_range) {
+            (Range::Auto, Range::Auto) => None,
+            (Range::Auto, ipv6) => Some(say("ipv6-range", &ipv6)),
+            (ipv4, _) => Some(say("ipv4-range", &ipv4)),
+        };
+        if let Some(other) = other {
+            let one = say("ipam", &IpamMode::MultiPool);
+            return contradiction(one, other, "prefixes come out of pools; drop one of the two");
+        }
     }
     if config.keep_config && !config.restore {
         let (one, other) = (say("keep-config", &true), say("restore", &false));

@@ -32,6 +32,7 @@ const L2: &str = "enable-l2-announcements";
 
 /// Keys, or with a star how keys begin: the longest that fits says what one means.
 const KEYS: &[(&str, Meaning)] = &[
+    ("auto-create-cilium-pod-ip-pools", Others),
     ("bpf-distributed-lru", Fixed(OFF, "the maps of connections are shared by all processors")),
     ("bpf-lb-acceleration", Fixed(&["disabled", ""], "services are served at tc, not by XDP")),
     ("bpf-lb-source-range-all-types", Fixed(OFF, "source ranges hold for external addresses")),

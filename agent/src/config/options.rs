@@ -17,7 +17,8 @@ use volvox_system::duration::{as_nanoseconds, parse_duration};
 use super::{
     AllowLocalhost, AttachOptions, CniOptions, EnablePolicy, IdentityAllocationMode, Ipam,
     KubeProxyOptions, KvStoreKind, LbAlgorithm, LbMode, LogFormat, LogLevel, MonitorAggregation,
-    NoBackendResponse, NodeAddress, Range, RateLimits, RoutingMode, TcpFlags, TunnelProtocol,
+    NoBackendResponse, NodeAddress, PoolOptions, Range, RateLimits, RoutingMode, TcpFlags,
+    TunnelProtocol,
     aggregation::parse_interval,
     values::{
         OptionalAddress, RuntimeEndpoint, parse_lease_ttl, parse_list, parse_listen_address,
@@ -150,15 +151,10 @@ pub struct Config {
     #[serde(rename = "IPAM")]
     pub ipam: Option<Ipam>,
 
-    /// Whether the IPv4 prefix is to come from this node's Node, whatever --ipam says
-    #[arg(long, action = ArgAction::Set, default_value = "false", value_name = "BOOL")]
-    #[serde(rename = "K8sRequireIPv4PodCIDR")]
-    pub k8s_require_ipv4_pod_cidr: bool,
-
-    /// The same for the IPv6 prefix
-    #[arg(long, action = ArgAction::Set, default_value = "false", value_name = "BOOL")]
-    #[serde(rename = "K8sRequireIPv6PodCIDR")]
-    pub k8s_require_ipv6_pod_cidr: bool,
+    /// Where prefixes come from otherwise, and several pools of addresses.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub pod_pools: PoolOptions,
 
     /// IPv4 prefix of this node's pods, or auto
     #[arg(long, value_name = "PREFIX", default_value = "auto")]

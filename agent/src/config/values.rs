@@ -107,6 +107,8 @@ pub enum Ipam {
     Kubernetes,
     /// Cilium's operator, in the spec of its CiliumNode
     ClusterPool,
+    /// The same, out of several pools and as many as are needed, as long as the agent runs
+    MultiPool,
 }
 
 impl From<Ipam> for IpamMode {
@@ -114,6 +116,7 @@ impl From<Ipam> for IpamMode {
         match ipam {
             Ipam::Kubernetes => Self::Kubernetes,
             Ipam::ClusterPool => Self::ClusterPool,
+            Ipam::MultiPool => Self::MultiPool,
         }
     }
 }

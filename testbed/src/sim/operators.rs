@@ -2,6 +2,8 @@
 //! any of them.
 //!
 //! Operators are those of production, the API server is in memory, and what it says arrives step by step.
+//! In one history the agents' owners of addresses and prefixes are those of production as well.
+//!
 //! Operators start, die, stall and go on; nodes, pods and agents come, go and come back; agents take
 //! identities up, of the API server or of a kvstore, which fails and is restored from backups. After every step the oracle asks whether something was given twice or removed while it lived. At the
 //! end, when nothing goes wrong any more, all that was asked for has to be given, and all that is left over
@@ -11,6 +13,8 @@ mod agents;
 mod life;
 mod oracle;
 mod outcome;
+mod pool_agent;
+mod pool_world;
 mod pooled;
 mod process;
 mod stored;

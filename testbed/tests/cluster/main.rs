@@ -10,6 +10,7 @@ mod kube_proxy;
 mod nodes;
 mod operated;
 mod operated_store;
+mod pooled;
 mod prefixes;
 mod published;
 mod rights;

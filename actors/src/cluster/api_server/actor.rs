@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     cluster::{
+        own_prefixes::PodPoolsSettings,
         resources::{further, resources},
         sources::Hearing,
         subscriber::Subscriber,
@@ -60,6 +61,8 @@ pub struct ClusterSettings {
     pub further: Vec<(Feed, Subscriber)>,
     /// How long CiliumNodes may be undefined before Nodes are followed in their place.
     pub plain_nodes_after: Duration,
+    /// How prefixes of several pools are had there, if they are.
+    pub pod_pools: Option<PodPoolsSettings>,
     /// The API server of the run before, if there was one.
     pub before: Option<KnownServer>,
 }

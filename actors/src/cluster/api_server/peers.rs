@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use crate::{
     cluster::{
-        addresses::AddressesMsg, allocator::AllocatorMsg, publish::PublisherMsg,
-        remote_nodes::RemoteNodesMsg,
+        addresses::AddressesMsg, allocator::AllocatorMsg, own_prefixes::OwnPrefixesMsg,
+        publish::PublisherMsg, remote_nodes::RemoteNodesMsg,
     },
     endpoints::workloads::WorkloadsMsg,
     host::Ref,
@@ -29,6 +29,8 @@ pub struct ClusterPeers {
     pub shared: Option<(Ref<AllocatorMsg>, Ref<AddressesMsg>)>,
     /// The owner of the cluster's nodes.
     pub nodes: Option<Ref<RemoteNodesMsg>>,
+    /// The owner of this node's prefixes, if it has several pools.
+    pub prefixes: Option<Ref<OwnPrefixesMsg>>,
     /// The owner of services, if they are served.
     pub services: Option<Ref<ServicesMsg>>,
 }

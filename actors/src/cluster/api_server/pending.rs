@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::peers::ClusterPeers;
 use crate::{
     cluster::{
-        addresses::AddressesMsg, allocator::AllocatorMsg, publish::PublisherMsg,
-        remote_nodes::RemoteNodesMsg, subscriber::Subscriber,
+        addresses::AddressesMsg, allocator::AllocatorMsg, own_prefixes::OwnPrefixesMsg,
+        publish::PublisherMsg, remote_nodes::RemoteNodesMsg, subscriber::Subscriber,
     },
     endpoints::workloads::WorkloadsMsg,
     host::{Message, Ref},
@@ -51,6 +51,8 @@ impl PendingNews {
             | Subscriber::Allocator
             | Subscriber::Addresses
             | Subscriber::Nodes
+            | Subscriber::Prefixes
+            | Subscriber::Pools
             | Subscriber::Host => {
                 SubscriberNews::Objects { objects: Vec::new(), defined: false, said: false }
             }
@@ -220,6 +222,17 @@ fn tell_objects(
             WorkloadsMsg::Nodes(objects) => Some(objects),
             _ => None,
         },
+        Subscriber::Pools => match refused(&peers.workloads, WorkloadsMsg::Pools(objects))? {
+            WorkloadsMsg::Pools(objects) => Some(objects),
+            _ => None,
+        },
+        Subscriber::Prefixes => {
+            let prefixes = peers.prefixes.as_ref()?;
+            match refused(prefixes, OwnPrefixesMsg::Objects { objects, defined })? {
+                OwnPrefixesMsg::Objects { objects, .. } => Some(objects),
+                _ => None,
+            }
+        }
         Subscriber::Nodes => {
             let nodes = peers.nodes.as_ref()?;
             match refused(nodes, RemoteNodesMsg::Objects { feed, objects, defined })? {

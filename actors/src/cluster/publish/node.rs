@@ -109,7 +109,7 @@ fn cilium_node_of(settings: &PublishSettings, node: &Value) -> Value {
     };
     let mut spec = json!({ "addresses": addresses(settings, node), "bootid": settings.boot_id });
     // Of a pool of the cluster its operator gives each node its part.
-    if settings.ipam != Some(IpamMode::ClusterPool) {
+    if !matches!(settings.ipam, Some(IpamMode::ClusterPool | IpamMode::MultiPool)) {
         let (ipv4, ipv6) = (settings.pools.ipv4, settings.pools.ipv6);
         let ipv4 = ipv4.map(|prefix| prefix.to_string());
         let ipv6 = ipv6.map(|prefix| prefix.to_string());

@@ -50,7 +50,8 @@ pub struct InNode {
 impl PublishSettings {
     /// What is to be followed for that.
     pub fn feeds(&self) -> Vec<(Feed, Subscriber)> {
-        let cilium_node = self.cilium_node || self.ipam == Some(IpamMode::ClusterPool);
+        let given_there = matches!(self.ipam, Some(IpamMode::ClusterPool | IpamMode::MultiPool));
+        let cilium_node = self.cilium_node || given_there;
         let all = [
             (Feed::Node, true),
             (Feed::CiliumNode, cilium_node),

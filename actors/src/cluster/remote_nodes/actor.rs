@@ -71,6 +71,8 @@ pub struct RemoteNodesSettings {
     pub router: Addresses,
     /// Addresses of its pods.
     pub pools: Pools,
+    /// All prefixes of its pods, where they are of several pools.
+    pub own_prefixes: BTreeSet<IpNet>,
     /// Which boot of the machine this is.
     pub boot_id: String,
     /// Whether its Node in Kubernetes says more.
@@ -360,7 +362,17 @@ impl RemoteNodes {
             all.extend(of("InternalIP", *addresses));
         }
         all.extend(of("CiliumInternalIP", *router));
-        NodeEntry { addresses: all, pools: *pools, labels, ..NodeEntry::default() }
+        let home = |it: &IpNet| {
+            pools.ipv4.map(IpNet::from) == Some(*it) || pools.ipv6.map(IpNet::from) == Some(*it)
+        };
+        let more = self.settings.own_prefixes.iter().copied().filter(|it| !home(it));
+        NodeEntry {
+            addresses: all,
+            pools: *pools,
+            more_prefixes: more.collect(),
+            labels,
+            ..NodeEntry::default()
+        }
     }
 
     fn tell_session(&self, msg: SessionMsg) {
@@ -431,6 +443,10 @@ impl Behaviour for RemoteNodes {
                 self.objects(feed, objects, defined)
             }
             RemoteNodesMsg::OwnAddresses(addresses) => self.take_addresses(addresses),
+            RemoteNodesMsg::OwnPrefixes(prefixes) => {
+                self.settings.own_prefixes = prefixes;
+                self.announce();
+            }
             RemoteNodesMsg::List(reply) => reply.send(self.list()),
             RemoteNodesMsg::Show(reply) => reply.send(self.view()),
         }

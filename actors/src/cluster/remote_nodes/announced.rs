@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
+use ipnet::IpNet;
 use serde::Serialize;
 
 use super::{NodeEntry, cidr::Cidr, entry::NodeAddress};
@@ -18,11 +19,11 @@ pub(super) struct Announced<'a> {
     #[serde(rename = "IPv4AllocCIDR")]
     ipv4_pool: Option<Cidr>,
     #[serde(rename = "IPv4SecondaryAllocCIDRs")]
-    ipv4_more: Option<()>,
+    ipv4_more: Option<Vec<Cidr>>,
     #[serde(rename = "IPv6AllocCIDR")]
     ipv6_pool: Option<Cidr>,
     #[serde(rename = "IPv6SecondaryAllocCIDRs")]
-    ipv6_more: Option<()>,
+    ipv6_more: Option<Vec<Cidr>>,
     #[serde(rename = "IPv4HealthIP")]
     ipv4_health: String,
     #[serde(rename = "IPv6HealthIP")]
@@ -43,6 +44,11 @@ pub(super) struct Announced<'a> {
     boot_id: &'a str,
 }
 
+/// A list that is `null` where it is empty, as Cilium writes it.
+fn some(all: impl Iterator<Item = Cidr>) -> Option<Vec<Cidr>> {
+    Some(all.collect::<Vec<_>>()).filter(|all| !all.is_empty())
+}
+
 impl<'a> Announced<'a> {
     /// What this node says of itself.
     pub(super) fn new(
@@ -58,9 +64,15 @@ impl<'a> Announced<'a> {
             cluster: &key.cluster,
             addresses,
             ipv4_pool: pools.ipv4.map(Cidr::from),
-            ipv4_more: None,
+            ipv4_more: some(entry.more_prefixes.iter().filter_map(|it| match it {
+                IpNet::V4(it) => Some(Cidr::from(*it)),
+                IpNet::V6(_) => None,
+            })),
             ipv6_pool: pools.ipv6.map(Cidr::from),
-            ipv6_more: None,
+            ipv6_more: some(entry.more_prefixes.iter().filter_map(|it| match it {
+                IpNet::V6(it) => Some(Cidr::from(*it)),
+                IpNet::V4(_) => None,
+            })),
             ipv4_health: text(health.ipv4.map(Into::into)),
             ipv6_health: text(health.ipv6.map(Into::into)),
             ipv4_ingress: text(ingress.ipv4.map(Into::into)),

@@ -1,6 +1,9 @@
 //! A node as others know it, read from the store, a CiliumNode or a Node.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
@@ -47,6 +50,8 @@ pub struct NodeEntry {
     pub addresses: Vec<NodeAddress>,
     /// Addresses of its pods.
     pub pools: Pools,
+    /// Further prefixes of its pods, of several pools.
+    pub more_prefixes: BTreeSet<IpNet>,
     /// Where its health endpoint is.
     pub health: Addresses,
     /// Where its ingress proxy is.
@@ -108,8 +113,12 @@ struct StoredNode {
     addresses: Option<Vec<Value>>,
     #[serde(rename = "IPv4AllocCIDR")]
     ipv4_pool: Option<Cidr>,
+    #[serde(rename = "IPv4SecondaryAllocCIDRs")]
+    ipv4_more: Option<Vec<Cidr>>,
     #[serde(rename = "IPv6AllocCIDR")]
     ipv6_pool: Option<Cidr>,
+    #[serde(rename = "IPv6SecondaryAllocCIDRs")]
+    ipv6_more: Option<Vec<Cidr>>,
     #[serde(rename = "IPv4HealthIP")]
     ipv4_health: Option<String>,
     #[serde(rename = "IPv6HealthIP")]
@@ -143,6 +152,19 @@ impl NodeEntry {
                     ipv4: said.ipv4_pool.and_then(|it| Ipv4Net::try_from(it).ok()),
                     ipv6: said.ipv6_pool.and_then(|it| Ipv6Net::try_from(it).ok()),
                 },
+                more_prefixes: {
+                    let ipv4 = said
+                        .ipv4_more
+                        .into_iter()
+                        .flatten()
+                        .filter_map(|it| Ipv4Net::try_from(it).ok().map(IpNet::from));
+                    let ipv6 = said
+                        .ipv6_more
+                        .into_iter()
+                        .flatten()
+                        .filter_map(|it| Ipv6Net::try_from(it).ok().map(IpNet::from));
+                    ipv4.chain(ipv6).collect()
+                },
                 health: both(said.ipv4_health, said.ipv6_health)?,
                 ingress: both(said.ipv4_ingress, said.ipv6_ingress)?,
                 labels: said.labels.unwrap_or_default(),
@@ -163,10 +185,12 @@ impl NodeEntry {
             let text = |name: &str| of[name].as_str().map(str::to_owned);
             Ok::<_, String>(Addresses { ipv4: some(text("ipv4"))?, ipv6: some(text("ipv6"))? })
         };
+        let (pools, more_prefixes) = PodCidrs::all_of_cilium_node(object);
         let entry = || {
             Ok(Self {
                 addresses: addresses?.into_iter().flatten().collect(),
-                pools: PodCidrs::of_cilium_node(object).pools,
+                pools,
+                more_prefixes,
                 health: both(&spec["health"])?,
                 ingress: both(&spec["ingress"])?,
                 labels: texts(labels),

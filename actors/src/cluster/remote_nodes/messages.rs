@@ -37,6 +37,8 @@ pub enum RemoteNodesMsg {
     },
     /// Others reach this node at these addresses from now on.
     OwnAddresses(Addresses),
+    /// This node's pods have these prefixes.
+    OwnPrefixes(BTreeSet<IpNet>),
     /// Show all nodes.
     List(Reply<RemoteNodesList>),
     /// Show how it stands.
@@ -57,6 +59,7 @@ impl Message for RemoteNodesMsg {
             Self::Cluster(..) => "Cluster",
             Self::Objects { .. } => "Objects",
             Self::OwnAddresses(_) => "OwnAddresses",
+            Self::OwnPrefixes(_) => "OwnPrefixes",
             Self::List(_) => "List",
             Self::Show(_) => "Show",
         }

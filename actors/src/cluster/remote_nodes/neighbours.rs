@@ -40,6 +40,6 @@ impl NodeEntry {
     pub(super) fn neighbour(&self) -> Neighbour {
         let of = |kind: &'static str| self.addresses.iter().filter(move |it| it.kind == kind);
         let addresses = of("InternalIP").chain(of("ExternalIP")).map(|it| it.ip).collect();
-        Neighbour { addresses, pools: self.pools }
+        Neighbour { addresses, pools: self.pools, more: self.more_prefixes.clone() }
     }
 }

@@ -6,33 +6,16 @@ use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 use serde::Serialize;
 
 use super::{
-    AddressFamily, AddressLease, Allocated, IpamError, IpamMsg, Pools,
+    AddressLease, IpamError, IpamMsg, Pools, SeveralPools,
     allocations::{AddressAllocations, DEFAULT_POOL, Holder},
     answers::IpamAnswer,
+    state::{AllocationRequest, Ipam, IpamPeers, PATIENCE, WAITING_MAX, WaitingRequests},
 };
 use crate::{
-    host::{Behaviour, Cx, Lent, Reply, Survives, TimerId},
+    endpoints::workloads::PodPoolNames,
+    host::{Behaviour, Cx, Reply, Survives},
     mutants::{Mutant, mutated},
 };
-
-/// How many questions wait for the end of restore; the next ones are told to come again.
-const WAITING_MAX: usize = 256;
-
-/// The owner of all addresses.
-pub struct Ipam {
-    /// Outlives a crash: an address that has a holder must never be handed out again.
-    allocations: Lent<AddressAllocations>,
-    timers: BTreeMap<IpAddr, TimerId>,
-    waiting: Vec<AllocationRequest>,
-}
-
-/// A request for addresses.
-struct AllocationRequest {
-    family: Option<AddressFamily>,
-    owner: String,
-    expires: Option<Duration>,
-    reply: Reply<Result<Allocated, IpamError>>,
-}
 
 /// What IPAM shows of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -43,36 +26,75 @@ pub struct IpamView {
     pub expiring: usize,
     /// Whether addresses are still being restored.
     pub restoring: bool,
-    /// Questions that wait for the end of it.
+    /// Questions that wait for the end of it, or for a pool.
     pub waiting: usize,
 }
 
 impl Ipam {
-    /// Makes each life of the actor that hands out addresses of these pools.
+    /// Makes each life of the actor that hands out addresses of one pool.
     pub fn factory(pools: Pools) -> impl FnMut() -> Self + 'static {
-        let allocations = Survives::new(AddressAllocations::new(pools));
+        Self::of_several(pools, None, IpamPeers::default)
+    }
+
+    /// The same of several pools: `home` is what the node itself has its address of, of the default one.
+    pub fn of_several(
+        home: Pools,
+        several: Option<SeveralPools>,
+        peers: impl Fn() -> IpamPeers + 'static,
+    ) -> impl FnMut() -> Self + 'static {
+        let allocations = Survives::new(AddressAllocations::new(home, several));
         move || Self {
+            peers: peers(),
             allocations: allocations.lend(),
             timers: BTreeMap::new(),
             waiting: Vec::new(),
+            waiting_requests: WaitingRequests::default(),
         }
     }
 
-    fn allocate(&mut self, question: AllocationRequest, cx: &mut Cx<'_, Self>) {
-        let AllocationRequest { family, owner, expires, reply } = question;
+    /// Hands out addresses of these pools; where they have none, it may wait.
+    pub(super) fn allocate(
+        &mut self,
+        question: AllocationRequest,
+        pools: PodPoolNames,
+        cx: &mut Cx<'_, Self>,
+    ) {
         // Nobody would give back what nobody heard of.
-        if reply.is_closed() {
+        if question.reply.is_closed() {
             return;
         }
+        let AllocationRequest { family, expires, .. } = question;
         let until = expires.map(|span| cx.now() + span);
-        let allocated = self.allocations.allocate(family, owner, until);
-        if let (Ok(allocated), Some(span)) = (&allocated, expires) {
-            let ipv4 = allocated.ipv4.map(IpAddr::V4);
-            for address in ipv4.into_iter().chain(allocated.ipv6.map(IpAddr::V6)) {
-                self.expire_after(span, address, cx);
-            }
+        let allocated = self.allocations.allocate(family, &pools, question.owner.clone(), until);
+        if let Err(IpamError::Lacking { .. }) = allocated {
+            let lacking = self.allocations.lacking(family, &pools);
+            return self.wait(question, pools, lacking, cx);
         }
-        reply.send(allocated);
+        if let Ok(allocated) = &allocated {
+            if let Some(span) = expires {
+                let ipv4 = allocated.ipv4.map(IpAddr::V4);
+                for address in ipv4.into_iter().chain(allocated.ipv6.map(IpAddr::V6)) {
+                    self.expire_after(span, address, cx);
+                }
+            }
+            self.served(&question.owner);
+        }
+        question.reply.send(allocated);
+    }
+
+    /// Takes a request up, once restoring is over.
+    fn requested(
+        &mut self,
+        question: AllocationRequest,
+        pool: Option<String>,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        let open = !self.allocations.restoring() || mutated(Mutant::AddressBeforeReserve);
+        match open {
+            true => self.choose(question, pool, cx),
+            false if self.waiting.len() < WAITING_MAX => self.waiting.push((question, pool)),
+            false => question.reply.send(Err(IpamError::NotReady)),
+        }
     }
 
     fn expire_after(&mut self, span: Duration, address: IpAddr, cx: &mut Cx<'_, Self>) {
@@ -112,10 +134,16 @@ impl Ipam {
         }
     }
 
+    /// Addresses or prefixes may have come or gone.
+    fn end_turn(&mut self, cx: &mut Cx<'_, Self>) {
+        self.try_again(cx);
+        self.tell_demand();
+    }
+
     fn dump(&self, cx: &Cx<'_, Self>) -> BTreeMap<IpAddr, AddressLease> {
         let lease = |(&address, holder): (&IpAddr, &Holder)| {
             let expires_in = holder.expires.map(|at| at.since(cx.now()));
-            let pool = DEFAULT_POOL.to_owned();
+            let pool = self.allocations.pool_name(address).to_owned();
             (address, AddressLease { owner: holder.owner.clone(), pool, expires_in })
         };
         self.allocations.held().iter().map(lease).collect()
@@ -135,6 +163,7 @@ impl Behaviour for Ipam {
         for (address, span) in expiring {
             self.expire_after(span, address, cx);
         }
+        self.tell_demand();
     }
 
     fn handle(&mut self, msg: IpamMsg, cx: &mut Cx<'_, Self>) {
@@ -149,20 +178,15 @@ impl Behaviour for Ipam {
                 reply.send(desired.into_iter().map(one).collect());
             }
             IpamMsg::Allocate { pool: Some(pool), reply, .. }
-                if !matches!(pool.as_str(), "" | DEFAULT_POOL) =>
+                if self.allocations.several().is_none()
+                    && !matches!(pool.as_str(), "" | DEFAULT_POOL) =>
             {
                 reply.send(Err(IpamError::NoPool(pool)));
             }
-            IpamMsg::Allocate { family, owner, pool: _, expires, reply } => {
-                let question = AllocationRequest { family, owner, expires, reply };
-                let open = !self.allocations.restoring();
-                if open || mutated(Mutant::AddressBeforeReserve) {
-                    self.allocate(question, cx);
-                } else if self.waiting.len() < WAITING_MAX {
-                    self.waiting.push(question);
-                } else {
-                    question.reply.send(Err(IpamError::NotReady));
-                }
+            IpamMsg::Allocate { family, owner, pool, expires, reply } => {
+                let until = cx.now() + PATIENCE;
+                let question = AllocationRequest { family, owner, expires, until, reply };
+                self.requested(question, pool.filter(|name| !name.is_empty()), cx);
             }
             IpamMsg::Claim { address, owner, external, reply } => {
                 let claimed = self.allocations.claim(address, owner, external);
@@ -185,18 +209,32 @@ impl Behaviour for Ipam {
             }
             IpamMsg::RestoreFinished => {
                 self.allocations.restore_finished();
-                for question in std::mem::take(&mut self.waiting) {
-                    self.allocate(question, cx);
+                for (question, pool) in std::mem::take(&mut self.waiting) {
+                    self.choose(question, pool, cx);
                 }
             }
+            IpamMsg::Prefixes { all, said } => {
+                self.allocations.set_prefixes(&all);
+                self.waiting_requests.said = said;
+            }
+            IpamMsg::Close { prefixes, reply } => {
+                let closed = self.allocations.close(&prefixes);
+                reply.send(closed);
+            }
+            IpamMsg::Demand(reply) => reply.send(self.demand()),
             IpamMsg::Dump(reply) => reply.send(self.dump(cx)),
         }
+        self.end_turn(cx);
     }
 
     fn answered(&mut self, answer: IpamAnswer, cx: &mut Cx<'_, Self>) {
         match answer {
             IpamAnswer::Expire(address) => self.expire(address, cx),
+            IpamAnswer::Chosen(number, answer) => self.chosen(number, answer, cx),
+            IpamAnswer::GiveUp(number) => self.give_up(number),
+            IpamAnswer::Forget(pod, number) => self.forget(&pod, number),
         }
+        self.end_turn(cx);
     }
 
     fn observe(&self) -> IpamView {
@@ -205,7 +243,7 @@ impl Behaviour for Ipam {
             held: allocations.held().len(),
             expiring: allocations.held().values().filter(|holder| holder.expires.is_some()).count(),
             restoring: allocations.restoring(),
-            waiting: self.waiting.len(),
+            waiting: self.waiting.len() + self.waiting_requests.count(),
         }
     }
 }

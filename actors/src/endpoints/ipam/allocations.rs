@@ -3,13 +3,22 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
-use ipnet::{Ipv4Net, Ipv6Net};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
-use super::{AddressFamily, Allocated, IpamError, pool::Pool};
-use crate::host::Time;
+use super::{
+    AddressFamily, Allocated, IpamError, PoolUse, PoolsDemand, SeveralPools, counted, pool::Pool,
+    several::needed,
+};
+use crate::{
+    endpoints::workloads::PodPoolNames,
+    host::Time,
+    model::Families,
+    mutants::{Mutant, mutated},
+    state_directory::{PoolPrefix, PoolPrefixes},
+};
 
-/// Name of the only pool.
+/// Name of the only pool, where there is one only.
 pub(super) const DEFAULT_POOL: &str = "default";
 
 /// Where addresses come from; a family without a prefix is switched off.
@@ -34,33 +43,142 @@ pub(super) struct Holder {
 /// Every address and its holder.
 #[derive(Debug)]
 pub(super) struct AddressAllocations {
-    ipv4: Option<Pool>,
-    ipv6: Option<Pool>,
+    /// By name; of each its prefixes, in the order in which addresses are handed out.
+    pools: BTreeMap<String, Vec<Pool>>,
+    families: Families,
+    several: Option<SeveralPools>,
     held: BTreeMap<IpAddr, Holder>,
     restoring: bool,
 }
 
 impl AddressAllocations {
-    pub(super) fn new(pools: Pools) -> Self {
-        Self {
-            ipv4: pools.ipv4.map(|prefix| Pool::new(prefix.into())),
-            ipv6: pools.ipv6.map(|prefix| Pool::new(prefix.into())),
+    pub(super) fn new(home: Pools, several: Option<SeveralPools>) -> Self {
+        let default = several.as_ref().map_or(DEFAULT_POOL, |it| &it.default_pool).to_owned();
+        let (ipv4, ipv6) = (home.ipv4.map(IpNet::from), home.ipv6.map(IpNet::from));
+        let families = Families { ipv4: ipv4.is_some(), ipv6: ipv6.is_some() };
+        let home = ipv4.into_iter().chain(ipv6).map(Pool::new).collect();
+        let mut all = Self {
+            pools: BTreeMap::from([(default, home)]),
+            families: several.as_ref().map_or(families, |it| it.families),
+            several: None,
             held: BTreeMap::new(),
             restoring: true,
+        };
+        if let Some(several) = &several {
+            all.add(&several.prefixes);
         }
+        all.several = several;
+        all
     }
 
     pub(super) fn restoring(&self) -> bool {
         self.restoring
     }
 
+    /// Whether there are several pools.
+    pub(super) fn several(&self) -> Option<&SeveralPools> {
+        self.several.as_ref()
+    }
+
     pub(super) fn restore_finished(&mut self) {
         if !std::mem::take(&mut self.restoring) {
             return;
         }
-        for pool in self.ipv4.iter_mut().chain(&mut self.ipv6) {
-            pool.resume();
+        self.pools.values_mut().flatten().for_each(Pool::resume);
+    }
+
+    /// These prefixes are the node's, and no others. One that is closed is never opened again, and one
+    /// of which somebody has an address does not go.
+    pub(super) fn set_prefixes(&mut self, all: &PoolPrefixes) {
+        for prefixes in self.pools.values_mut() {
+            prefixes.retain(|it| all.contains_key(&it.prefix()) || it.used() > 0);
+            for gone in prefixes.iter_mut().filter(|it| !all.contains_key(&it.prefix())) {
+                gone.close();
+            }
         }
+        self.add(all);
+        self.pools.retain(|_, prefixes| !prefixes.is_empty());
+    }
+
+    /// Adds those that are new. What somebody has of them already is not free: pods came back before
+    /// their prefix did.
+    fn add(&mut self, all: &PoolPrefixes) {
+        for (&prefix, PoolPrefix { pool, closed }) in all {
+            let prefix = prefix.trunc();
+            let known = self.pools.values_mut().flatten().find(|it| it.prefix() == prefix);
+            if let Some(known) = known {
+                if *closed && !mutated(Mutant::GivenBackPrefixServes) {
+                    known.close();
+                }
+                continue;
+            }
+            let mut new = Pool::new(prefix);
+            let (first, last) = (prefix.network(), prefix.broadcast());
+            if !mutated(Mutant::NewPrefixTakenForEmpty) {
+                self.held.range(first..=last).for_each(|(address, _)| new.reserve(*address));
+            }
+            if *closed {
+                new.close();
+            }
+            new.resume();
+            self.pools.entry(pool.clone()).or_default().push(new);
+        }
+    }
+
+    /// Closes those of these of which nobody has an address; says which. Who comes back may have one.
+    pub(super) fn close(&mut self, prefixes: &[IpNet]) -> Vec<IpNet> {
+        if self.restoring {
+            return Vec::new();
+        }
+        let unused = |it: &&mut Pool| it.used() == 0 && prefixes.contains(&it.prefix());
+        let all = self.pools.values_mut().flatten().filter(unused);
+        all.map(|it| {
+            if !mutated(Mutant::GivenBackPrefixServes) {
+                it.close();
+            }
+            it.prefix()
+        })
+        .collect()
+    }
+
+    /// How much is used and needed, where `pending` says how many wait.
+    pub(super) fn demand(&self, pending: &BTreeMap<(String, AddressFamily), u64>) -> PoolsDemand {
+        let mut demand = PoolsDemand::default();
+        let Some(several) = &self.several else { return demand };
+        for (name, prefixes) in &self.pools {
+            for it in prefixes {
+                demand.used.insert(it.prefix(), it.used());
+                let of = (name.clone(), family_of(it.prefix().addr()));
+                let pool: &mut PoolUse = demand.pools.entry(of).or_default();
+                pool.used += it.used();
+                let free = if it.is_closed() { it.used() } else { counted(&it.prefix()) };
+                pool.capacity = pool.capacity.saturating_add(free);
+            }
+        }
+        for (of, count) in pending {
+            demand.pools.entry(of.clone()).or_default().pending = *count;
+        }
+        for name in several.pre_allocation.keys() {
+            for family in families(self.families) {
+                demand.pools.entry((name.clone(), family)).or_default();
+            }
+        }
+        for ((name, _), pool) in &mut demand.pools {
+            let ahead = several.pre_allocation.get(name).copied().unwrap_or_default();
+            pool.needed = needed(pool.used + pool.pending, ahead);
+        }
+        demand
+    }
+
+    /// Which pool an address is of; the default one if it is in no prefix.
+    pub(super) fn pool_name(&self, address: IpAddr) -> &str {
+        let has = |prefixes: &[Pool]| prefixes.iter().any(|it| it.prefix().contains(&address));
+        let own = self.pools.iter().find(|(_, prefixes)| has(prefixes));
+        own.map_or_else(|| self.default_pool(), |(name, _)| name)
+    }
+
+    fn default_pool(&self) -> &str {
+        self.several.as_ref().map_or(DEFAULT_POOL, |it| &it.default_pool)
     }
 
     pub(super) fn held(&self) -> &BTreeMap<IpAddr, Holder> {
@@ -100,38 +218,55 @@ impl AddressAllocations {
         }
     }
 
-    /// Hands out the next address of the family, or of each family that is switched on.
+    /// Hands out the next address of the family, or of each family that is switched on, of these pools.
     pub(super) fn allocate(
         &mut self,
         family: Option<AddressFamily>,
+        pools: &PodPoolNames,
         owner: String,
         expires: Option<Time>,
     ) -> Result<Allocated, IpamError> {
         named(&owner)?;
-        let desired = match family {
-            Some(family) => vec![family],
-            None => [AddressFamily::Ipv4, AddressFamily::Ipv6]
-                .into_iter()
-                .filter(|&family| self.pool(family).is_some())
-                .collect(),
-        };
+        let desired = self.desired(family);
         // All are found before any is taken: either family's failure leaves nothing behind.
         let found = desired
             .into_iter()
-            .map(|family| self.next_of(family))
+            .map(|family| self.next_of(family, of(pools, family)))
             .collect::<Result<Vec<IpAddr>, IpamError>>()?;
-        let mut allocated = Allocated { pool: DEFAULT_POOL.to_owned(), ..Allocated::default() };
+        let mut allocated = Allocated::default();
         for address in found {
-            if let Some(pool) = self.pool_mut(address) {
-                pool.hand_out(address);
+            let pool = self.pool_name(address).to_owned();
+            if let Some(prefix) = self.prefix_mut(address) {
+                prefix.hand_out(address);
             }
             self.held.insert(address, Holder { owner: owner.clone(), expires, claimed: false });
             match address {
-                IpAddr::V4(address) => allocated.ipv4 = Some(address),
-                IpAddr::V6(address) => allocated.ipv6 = Some(address),
+                IpAddr::V4(address) => {
+                    (allocated.ipv4, allocated.ipv4_pool) = (Some(address), pool);
+                }
+                IpAddr::V6(address) => {
+                    (allocated.ipv6, allocated.ipv6_pool) = (Some(address), pool);
+                }
             }
         }
         Ok(allocated)
+    }
+
+    /// The family that is asked for, or all that are switched on.
+    pub(super) fn desired(&self, family: Option<AddressFamily>) -> Vec<AddressFamily> {
+        family.map_or_else(|| families(self.families), |family| vec![family])
+    }
+
+    /// In which of these families the pools have no free address, with the pool.
+    pub(super) fn lacking(
+        &self,
+        family: Option<AddressFamily>,
+        pools: &PodPoolNames,
+    ) -> Vec<(String, AddressFamily)> {
+        let all = self.desired(family).into_iter();
+        all.filter(|family| self.next_of(*family, of(pools, *family)).is_err())
+            .map(|family| (of(pools, family).unwrap_or(self.default_pool()).to_owned(), family))
+            .collect()
     }
 
     /// Gives an address back unless it is somebody's for good.
@@ -156,7 +291,7 @@ impl AddressAllocations {
     /// Gives an address back.
     pub(super) fn release(&mut self, address: IpAddr) -> Result<(), IpamError> {
         self.held.remove(&address).ok_or(IpamError::NotAllocated(address))?;
-        if let Some(pool) = self.pool_mut(address) {
+        if let Some(pool) = self.prefix_mut(address) {
             pool.give_back(address);
         }
         Ok(())
@@ -167,40 +302,66 @@ impl AddressAllocations {
         if let Some(holder) = self.held.get(&address) {
             return Err(IpamError::InUse { address, owner: holder.owner.clone() });
         }
-        match self.pool_mut(address) {
+        match self.prefix_mut(address) {
+            Some(pool) if pool.is_closed() && !anywhere => {
+                return Err(IpamError::Closed { address, prefix: pool.prefix() });
+            }
             Some(pool) if pool.holds(address) => pool.reserve(address),
             _ if anywhere => {}
-            Some(pool) => {
-                let pool = pool.prefix().to_string();
-                return Err(IpamError::NotInPool { address, pool });
-            }
-            None => return Err(IpamError::Disabled(family_of(address))),
+            _ => return Err(self.not_here(address)),
         }
         self.held.insert(address, holder);
         Ok(())
     }
 
-    fn next_of(&self, family: AddressFamily) -> Result<IpAddr, IpamError> {
-        let pool = self.pool(family).ok_or(IpamError::Disabled(family))?;
-        pool.peek().ok_or_else(|| IpamError::Exhausted {
-            pool: pool.prefix().to_string(),
-            size: pool.size(),
+    /// Why an address cannot be had here.
+    fn not_here(&self, address: IpAddr) -> IpamError {
+        let family = family_of(address);
+        let is_of = |it: &IpNet| family_of(it.addr()) == family;
+        let all: Vec<IpNet> =
+            self.pools.values().flatten().map(Pool::prefix).filter(is_of).collect();
+        let texts: Vec<String> = all.iter().map(ToString::to_string).collect();
+        match (texts.is_empty(), families(self.families).contains(&family)) {
+            (true, false) => IpamError::Disabled(family),
+            _ => IpamError::NotInPool { address, pool: texts.join(" or ") },
+        }
+    }
+
+    fn next_of(&self, family: AddressFamily, pool: Option<&str>) -> Result<IpAddr, IpamError> {
+        if !families(self.families).contains(&family) {
+            return Err(IpamError::Disabled(family));
+        }
+        let pool = pool.unwrap_or(self.default_pool());
+        let prefixes = self.pools.get(pool).map(Vec::as_slice).unwrap_or_default();
+        let mut own = prefixes.iter().filter(|it| family_of(it.prefix().addr()) == family);
+        if let Some(address) = own.clone().find_map(Pool::peek) {
+            return Ok(address);
+        }
+        Err(match (&self.several, own.next()) {
+            (None, Some(only)) => {
+                IpamError::Exhausted { pool: only.prefix().to_string(), size: only.size() }
+            }
+            _ => IpamError::Lacking { pool: pool.to_owned(), family, said: String::new() },
         })
     }
 
-    fn pool(&self, family: AddressFamily) -> Option<&Pool> {
-        match family {
-            AddressFamily::Ipv4 => self.ipv4.as_ref(),
-            AddressFamily::Ipv6 => self.ipv6.as_ref(),
-        }
+    fn prefix_mut(&mut self, address: IpAddr) -> Option<&mut Pool> {
+        self.pools.values_mut().flatten().find(|it| it.prefix().contains(&address))
     }
+}
 
-    fn pool_mut(&mut self, address: IpAddr) -> Option<&mut Pool> {
-        match family_of(address) {
-            AddressFamily::Ipv4 => self.ipv4.as_mut(),
-            AddressFamily::Ipv6 => self.ipv6.as_mut(),
-        }
+/// The pool of a family; `None` is the default one.
+fn of(pools: &PodPoolNames, family: AddressFamily) -> Option<&str> {
+    match family {
+        AddressFamily::Ipv4 => pools.ipv4.as_deref(),
+        AddressFamily::Ipv6 => pools.ipv6.as_deref(),
     }
+}
+
+/// Those that are switched on.
+fn families(on: Families) -> Vec<AddressFamily> {
+    let all = [(AddressFamily::Ipv4, on.ipv4), (AddressFamily::Ipv6, on.ipv6)];
+    all.into_iter().filter(|(_, on)| *on).map(|(family, _)| family).collect()
 }
 
 fn family_of(address: IpAddr) -> AddressFamily {

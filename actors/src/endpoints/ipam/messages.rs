@@ -6,19 +6,12 @@ use std::{
     time::Duration,
 };
 
+use ipnet::IpNet;
 use serde::Serialize;
 
+use super::{AddressFamily, PoolsDemand};
 use crate::host::{Lane, Message, Reply};
-
-/// An address family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum AddressFamily {
-    /// IPv4
-    Ipv4,
-    /// IPv6
-    Ipv6,
-}
+use crate::state_directory::PoolPrefixes;
 
 /// Addresses just handed out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -27,8 +20,10 @@ pub struct Allocated {
     pub ipv4: Option<Ipv4Addr>,
     /// IPv6 address.
     pub ipv6: Option<Ipv6Addr>,
-    /// Pool they come from.
-    pub pool: String,
+    /// Pool that the IPv4 address comes from.
+    pub ipv4_pool: String,
+    /// Pool that the IPv6 address comes from.
+    pub ipv6_pool: String,
 }
 
 /// Who has an address, and until when if nobody claims it.
@@ -60,7 +55,7 @@ pub enum IpamError {
     NotInPool {
         /// The address.
         address: IpAddr,
-        /// The pool's prefix.
+        /// The pool's prefixes.
         pool: String,
     },
     /// No address is left.
@@ -83,6 +78,32 @@ pub enum IpamError {
     /// There is no pool of that name.
     #[error("there is no pool {0:?}: only \"default\" exists")]
     NoPool(String),
+    /// The pool has no address for this node yet.
+    #[error(
+        "pool {pool:?} has no {family} address for this node yet{said}: see that CiliumPodIPPool {pool} is \
+         there and has free {family} prefixes, and that an operator runs with --ipam=multi-pool; then try again"
+    )]
+    Lacking {
+        /// Name of the pool.
+        pool: String,
+        /// Of which family.
+        family: AddressFamily,
+        /// What the operator says of it.
+        said: String,
+    },
+    /// Nothing more is handed out of its prefix.
+    #[error(
+        "address {address} is in {prefix}, which this node gives back or has lost: ask for any other one"
+    )]
+    Closed {
+        /// The address.
+        address: IpAddr,
+        /// Its prefix.
+        prefix: IpNet,
+    },
+    /// Which pool a pod's addresses are of is not clear.
+    #[error("{0}")]
+    NoChoice(String),
     /// Restored addresses are not all reserved yet.
     #[error("addresses are handed out once restored endpoints have theirs reserved; try again")]
     NotReady,
@@ -113,7 +134,7 @@ pub enum IpamMsg {
         family: Option<AddressFamily>,
         /// For whom.
         owner: String,
-        /// From which pool; `None` is the default one.
+        /// From which pool; `None` is the pod's, or the default one.
         pool: Option<String>,
         /// Given back after so long unless an endpoint claims it.
         expires: Option<Duration>,
@@ -156,6 +177,22 @@ pub enum IpamMsg {
     },
     /// Every restored address is reserved: the gate opens.
     RestoreFinished,
+    /// These are the prefixes of several pools, and no others are.
+    Prefixes {
+        /// All of them.
+        all: PoolPrefixes,
+        /// What their giver says is wrong; empty if nothing is.
+        said: String,
+    },
+    /// Hand nothing out of these any more, if nobody has an address of them.
+    Close {
+        /// Which ones.
+        prefixes: Vec<IpNet>,
+        /// Which of them are closed.
+        reply: Reply<Vec<IpNet>>,
+    },
+    /// Show how much of each pool is used and needed.
+    Demand(Reply<PoolsDemand>),
     /// Show all that is handed out.
     Dump(Reply<BTreeMap<IpAddr, AddressLease>>),
 }
@@ -171,6 +208,9 @@ impl Message for IpamMsg {
             Self::Release { .. } => "Release",
             Self::Withdraw { .. } => "Withdraw",
             Self::RestoreFinished => "RestoreFinished",
+            Self::Prefixes { .. } => "Prefixes",
+            Self::Close { .. } => "Close",
+            Self::Demand(_) => "Demand",
             Self::Dump(_) => "Dump",
         }
     }

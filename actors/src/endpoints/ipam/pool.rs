@@ -1,4 +1,4 @@
-//! The pool of one prefix: which addresses are free, and which comes next.
+//! The addresses of one prefix: which are free, and which comes next.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -15,6 +15,9 @@ pub(super) struct Pool {
     last: u128,
     next: u128,
     taken: Ranges,
+    used: u64,
+    /// Nothing more is handed out of it.
+    is_closed: bool,
 }
 
 impl Pool {
@@ -27,7 +30,15 @@ impl Pool {
         let broadcast = prefix.network().is_ipv4() && !tiny;
         let first = if tiny { network } else { network + 1 };
         let last = if broadcast { end - 1 } else { end };
-        Self { prefix, first, last, next: first, taken: Ranges::default() }
+        Self {
+            prefix,
+            first,
+            last,
+            next: first,
+            taken: Ranges::default(),
+            used: 0,
+            is_closed: false,
+        }
     }
 
     pub(super) fn prefix(&self) -> IpNet {
@@ -44,8 +55,25 @@ impl Pool {
         self.prefix.contains(&address) && (self.first..=self.last).contains(&number(address))
     }
 
+    /// How many of its addresses somebody has.
+    pub(super) fn used(&self) -> u64 {
+        self.used
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Hands nothing out any more; what somebody has stays that one's.
+    pub(super) fn close(&mut self) {
+        self.is_closed = true;
+    }
+
     /// The address that is handed out next.
     pub(super) fn peek(&self) -> Option<IpAddr> {
+        if self.is_closed {
+            return None;
+        }
         let free = self.taken.next_gap(self.next, self.first, self.last)?;
         Some(match self.prefix {
             IpNet::V4(_) => Ipv4Addr::from_bits(u32::try_from(free).ok()?).into(),
@@ -62,7 +90,9 @@ impl Pool {
 
     /// Takes an address out of what can be handed out.
     pub(super) fn reserve(&mut self, address: IpAddr) {
-        self.taken.insert(number(address));
+        if self.taken.insert(number(address)) {
+            self.used += 1;
+        }
     }
 
     /// Begins behind the highest address that is taken: what was handed out before a restart is
@@ -72,7 +102,9 @@ impl Pool {
     }
 
     pub(super) fn give_back(&mut self, address: IpAddr) {
-        self.taken.remove(number(address));
+        if self.taken.remove(number(address)) {
+            self.used -= 1;
+        }
     }
 }
 

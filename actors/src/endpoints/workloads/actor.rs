@@ -6,12 +6,13 @@ use std::{collections::BTreeMap, time::Duration};
 use serde::Serialize;
 
 use super::{
-    PodFacts, WorkloadsMsg, answers::WorkloadsAnswer, object::PodName, reported::ReportedWorkloads,
+    PodFacts, PodPoolNames, WorkloadsMsg, answers::WorkloadsAnswer, object::PodName,
+    reported::ReportedWorkloads,
 };
 use crate::{
     endpoints::workloads::WorkloadsNews,
     host::{Behaviour, Cx, Lent, Outlet, Reply, Retry, Survives},
-    model::{EndpointId, Labels, NamedPorts},
+    model::{EndpointId, Families, Labels, NamedPorts},
 };
 
 /// How long the cluster's pods are waited for before they are asked for again: as long as it
@@ -63,6 +64,7 @@ pub struct Workloads {
 enum WorkloadsRequest {
     Facts(PodName, String, Reply<PodFacts>),
     Ports(BTreeMap<EndpointId, PodName>, Reply<BTreeMap<EndpointId, NamedPorts>>),
+    Pools(PodName, Families, Reply<Result<PodPoolNames, String>>),
 }
 
 impl WorkloadsRequest {
@@ -70,6 +72,7 @@ impl WorkloadsRequest {
         match self {
             Self::Facts(_, _, reply) => reply.is_closed(),
             Self::Ports(_, reply) => reply.is_closed(),
+            Self::Pools(_, _, reply) => reply.is_closed(),
         }
     }
 }
@@ -141,6 +144,9 @@ impl Workloads {
             (WorkloadsRequest::Facts(pod, uid, _), Some(_)) => {
                 reported.complete && reported.describes(pod, uid)
             }
+            (WorkloadsRequest::Pools(pod, ..), Some(_)) => {
+                reported.complete && reported.pools.known && reported.describes(pod, "")
+            }
         }
     }
 
@@ -156,6 +162,14 @@ impl Workloads {
         }
     }
 
+    fn ask_again(&mut self) {
+        for question in std::mem::take(&mut self.waiting) {
+            if !question.is_closed() {
+                self.ask(question);
+            }
+        }
+    }
+
     fn answer(&mut self, question: WorkloadsRequest) {
         let reported = &mut self.state.reported;
         match question {
@@ -163,6 +177,9 @@ impl Workloads {
             WorkloadsRequest::Ports(pods, reply) => {
                 let ports = |(id, pod)| Some((id, reported.ports_of(&pod)?));
                 reply.send(pods.into_iter().filter_map(ports).collect());
+            }
+            WorkloadsRequest::Pools(pod, families, reply) => {
+                reply.send(reported.pools_of(&pod, families));
             }
         }
     }
@@ -197,11 +214,14 @@ impl Behaviour for Workloads {
                 if self.cluster.is_none() {
                     state.look_at_node();
                 }
-                for question in std::mem::take(&mut self.waiting) {
-                    if !question.is_closed() {
-                        self.ask(question);
-                    }
-                }
+                self.ask_again();
+            }
+            WorkloadsMsg::Pools(objects) => {
+                self.state.reported.pools.take(objects);
+                self.ask_again();
+            }
+            WorkloadsMsg::PoolsOf { namespace, pod, families, reply } => {
+                self.ask(WorkloadsRequest::Pools((namespace, pod), families, reply));
             }
             WorkloadsMsg::Nodes(objects) => {
                 let state = &mut *self.state;

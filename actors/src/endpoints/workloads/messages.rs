@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::PodPoolNames;
 use crate::{
     host::{Message, Outlet, Reply},
-    model::{EndpointId, Labels, Manifest, NamedPorts},
+    model::{EndpointId, Families, Labels, Manifest, NamedPorts},
     ports::ObjectKey,
 };
 
@@ -67,6 +68,20 @@ pub enum WorkloadsMsg {
         /// Where the answer goes.
         reply: Reply<BTreeMap<EndpointId, NamedPorts>>,
     },
+    /// Of which pools a pod's addresses are, or why that is not clear. If a cluster is followed it waits
+    /// for that pod, and for all pools.
+    PoolsOf {
+        /// Kubernetes namespace.
+        namespace: String,
+        /// Kubernetes pod name.
+        pod: String,
+        /// Of which families.
+        families: Families,
+        /// Where the answer goes.
+        reply: Reply<Result<PodPoolNames, String>>,
+    },
+    /// What the cluster says of pools of addresses. The first holds all there are.
+    Pools(Vec<(ObjectKey, Option<Value>)>),
     /// Tell there when what is known of a pod changes.
     Subscribe(Outlet<WorkloadsNews>),
 }
@@ -78,6 +93,8 @@ impl Message for WorkloadsMsg {
             Self::Nodes(_) => "Nodes",
             Self::Describe { .. } => "Describe",
             Self::PortsOf { .. } => "PortsOf",
+            Self::PoolsOf { .. } => "PoolsOf",
+            Self::Pools(_) => "Pools",
             Self::Subscribe(_) => "Subscribe",
         }
     }

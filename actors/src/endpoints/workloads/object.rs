@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{error::ObjectError, ports::ports};
+use super::{error::ObjectError, pools::PoolAnnotations, ports::ports};
 use crate::model::NamedPorts;
 
 /// Longest key and value of a label that Kubernetes allows, in bytes.
@@ -22,6 +22,7 @@ pub(super) struct Pod {
     pub(super) labels: BTreeMap<String, String>,
     pub(super) account: String,
     pub(super) named_ports: NamedPorts,
+    pub(super) pools: PoolAnnotations,
 }
 
 /// The objects of one source.
@@ -29,6 +30,8 @@ pub(super) struct Pod {
 pub(super) struct WorkloadObjects {
     pub(super) pods: BTreeMap<PodName, Pod>,
     pub(super) namespaces: Labelled,
+    /// What namespaces say of pools, where they say something.
+    pub(super) namespace_pools: BTreeMap<String, PoolAnnotations>,
     /// Labels of nodes.
     pub(super) nodes: Labelled,
 }
@@ -40,7 +43,10 @@ impl WorkloadObjects {
         let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
         let read = match kind {
             "Pod" => self.take_pod(value, before),
-            "Namespace" => take_labels(kind, value, &mut self.namespaces, &before.namespaces),
+            "Namespace" => {
+                self.take_pools(value);
+                take_labels(kind, value, &mut self.namespaces, &before.namespaces)
+            }
             "Node" => take_labels(kind, value, &mut self.nodes, &before.nodes),
             "List" | "PodList" | "NamespaceList" | "NodeList" => {
                 let items = value.get("items").and_then(Value::as_array);
@@ -50,6 +56,13 @@ impl WorkloadObjects {
             _ => Ok(()),
         };
         errors.extend(read.err());
+    }
+
+    fn take_pools(&mut self, namespace: &Value) {
+        let pools = PoolAnnotations::of(namespace);
+        if let Some(name) = namespace["metadata"]["name"].as_str().filter(|_| !pools.is_empty()) {
+            self.namespace_pools.insert(name.to_owned(), pools);
+        }
     }
 
     fn take_pod(&mut self, value: &Value, before: &Self) -> Result<(), ObjectError> {
@@ -111,7 +124,13 @@ fn pod(object: &str, value: &Value) -> Result<Pod, ObjectError> {
     let account = text(value, "/spec/serviceAccountName", || object.to_owned())?;
     let account = account.unwrap_or("default").to_owned();
     let uid = text(value, "/metadata/uid", || object.to_owned())?.unwrap_or_default().to_owned();
-    Ok(Pod { uid, labels: labels(object, value)?, account, named_ports: ports(object, value)? })
+    Ok(Pod {
+        uid,
+        labels: labels(object, value)?,
+        account,
+        named_ports: ports(object, value)?,
+        pools: PoolAnnotations::of(value),
+    })
 }
 
 /// A text that may be absent; an empty one is.

@@ -4,13 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{
-    PodFacts,
+    PodFacts, PodPoolNames,
     object::{Pod, PodName, WorkloadObjects},
+    pools::{PoolAnnotations, SelectingPools},
 };
 use serde_json::Value;
 
 use crate::{
-    model::{Label, Labels, Manifest, NamedPorts},
+    model::{Families, Label, Labels, Manifest, NamedPorts},
     ports::ObjectKey,
 };
 
@@ -44,6 +45,8 @@ pub(super) struct ReportedWorkloads {
     asked: VecDeque<PodName>,
     /// Whether the first manifests were taken in.
     pub(super) complete: bool,
+    /// Pools that select pods.
+    pub(super) pools: SelectingPools,
 }
 
 impl ReportedWorkloads {
@@ -57,6 +60,7 @@ impl ReportedWorkloads {
             facts: BTreeMap::new(),
             asked: VecDeque::new(),
             complete: false,
+            pools: SelectingPools::default(),
         }
     }
 
@@ -162,6 +166,20 @@ impl ReportedWorkloads {
     /// Names of a pod's ports; `None` if nobody described it.
     pub(super) fn ports_of(&self, pod: &PodName) -> Option<NamedPorts> {
         self.pod(pod).map(|pod| pod.named_ports.clone())
+    }
+
+    /// Of which pools its addresses are.
+    pub(super) fn pools_of(
+        &self,
+        pod: &PodName,
+        families: Families,
+    ) -> Result<PodPoolNames, String> {
+        let nothing = PoolAnnotations::default();
+        let own = self.pod(pod).map_or(&nothing, |pod| &pod.pools);
+        let mut of_namespaces = self.sources.values();
+        let of_namespace = of_namespaces.find_map(|it| it.namespace_pools.get(&pod.0));
+        let of_namespace = of_namespace.unwrap_or(&nothing);
+        self.pools.choose(pod, self.labels(pod), own, of_namespace, families)
     }
 
     /// Sources, pods and namespaces that are known.

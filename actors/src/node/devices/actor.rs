@@ -67,6 +67,8 @@ struct DevicesState {
     links: Option<Rc<BTreeMap<u32, Link>>>,
     /// What was said of those that are no devices.
     said: BTreeMap<String, String>,
+    /// Prefixes of this node's pods, besides those of the settings.
+    own_prefixes: BTreeSet<IpNet>,
     /// What was seen at devices at the last look that is not as it is to be.
     troubles: BTreeMap<String, String>,
 }
@@ -78,7 +80,9 @@ impl Devices {
         settings: DevicesSettings,
         watch: DriftWatch,
     ) -> impl FnMut() -> Self + 'static {
-        let (settings, state) = (Survives::new(settings), Survives::<DevicesState>::default());
+        let own_prefixes = settings.own_prefixes.clone();
+        let state = Survives::new(DevicesState { own_prefixes, ..DevicesState::default() });
+        let settings = Survives::new(settings);
         move || Self {
             kernel: Rc::clone(&kernel),
             settings: settings.lend(),
@@ -111,7 +115,7 @@ impl Devices {
             let reply = cx.expect("kernel", PATIENCE, "the node's devices", DevicesAnswer::Read);
             return self.kernel.submit(KernelJob::new(vec![KernelOp::ReadDevices]), reply);
         };
-        let mut ops = steps(present, &desired, &self.settings.unmasqueraded);
+        let mut ops = steps(present, &desired, &self.unmasqueraded());
         ops.retain(|op| {
             let device = device_of(op, present, &desired);
             device.is_none_or(|device| !self.left_out.contains(&device))
@@ -139,6 +143,11 @@ impl Devices {
             let wait = self.work.count_failure(PAUSES);
             cx.after(wait, DevicesAnswer::Again);
         }
+    }
+
+    /// Where pods go to as themselves, besides the cluster.
+    fn unmasqueraded(&self) -> BTreeSet<IpNet> {
+        self.settings.unmasqueraded.union(&self.state.own_prefixes).copied().collect()
     }
 
     fn desired(&self) -> Option<DesiredDevices> {
@@ -306,7 +315,7 @@ impl Devices {
             missing: desired.missing,
             passed_over: desired.passed_over,
             failing: self.failing.clone(),
-            unmasqueraded: self.settings.unmasqueraded.clone(),
+            unmasqueraded: self.unmasqueraded(),
             programs: self.present.as_ref().and_then(|present| present.programs.clone()),
             mount: self.present.as_ref().and_then(|present| present.mount.clone()),
             last_error: self.last_error.clone(),
@@ -336,6 +345,10 @@ impl Behaviour for Devices {
             }
             DevicesMsg::NodeAddresses(addresses) => {
                 self.settings.node_addresses = addresses.iter().collect();
+                self.proceed(cx);
+            }
+            DevicesMsg::OwnPrefixes(prefixes) => {
+                self.state.own_prefixes = prefixes;
                 self.proceed(cx);
             }
             DevicesMsg::Verify(reply) => {

@@ -82,6 +82,8 @@ pub struct DevicesSettings {
     pub masquerade: Families,
     /// Where they go to as themselves, besides the cluster.
     pub unmasqueraded: BTreeSet<IpNet>,
+    /// The same of this node's pods, as far as they change while it runs.
+    pub own_prefixes: BTreeSet<IpNet>,
     /// Which records the programs emit: bits of [`device_flags`].
     pub records: u16,
 }

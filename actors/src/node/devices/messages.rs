@@ -59,6 +59,9 @@ pub enum DevicesMsg {
     Links(Rc<BTreeMap<u32, Link>>),
     /// The addresses by which other nodes reach this one are these from now on.
     NodeAddresses(Addresses),
+    /// This node's pods have these prefixes besides those that the settings say: among themselves they keep
+    /// their own addresses.
+    OwnPrefixes(BTreeSet<IpNet>),
     /// Ask the kernel what runs there; answered once what it says is taken in, by whether there was
     /// anything to ask.
     Verify(Reply<bool>),
@@ -77,6 +80,7 @@ impl Message for DevicesMsg {
         match self {
             Self::Links(_) => "Links",
             Self::NodeAddresses(_) => "NodeAddresses",
+            Self::OwnPrefixes(_) => "OwnPrefixes",
             Self::Verify(_) => "Verify",
             Self::AtRest(_) => "AtRest",
             Self::Compare(_) => "Compare",

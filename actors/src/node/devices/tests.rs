@@ -76,6 +76,7 @@ fn settings() -> DevicesSettings {
         families: Families::DUAL,
         masquerade: Families { ipv4: true, ipv6: false },
         unmasqueraded: ["10.0.0.0/8".parse().unwrap()].into(),
+        own_prefixes: BTreeSet::new(),
         records: device_flags::DROP,
     }
 }

@@ -1,7 +1,7 @@
 //! Pod CIDRs of a node, as its Node or CiliumNode gives them. Addresses are allocated from them
 //! elsewhere.
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -25,6 +25,8 @@ pub enum IpamMode {
     Kubernetes,
     /// Cilium's operator, in the spec of the node's CiliumNode.
     ClusterPool,
+    /// The same of several pools, as many as the node asks for.
+    MultiPool,
 }
 
 impl fmt::Display for IpamMode {
@@ -32,6 +34,7 @@ impl fmt::Display for IpamMode {
         f.write_str(match self {
             Self::Kubernetes => "kubernetes",
             Self::ClusterPool => "cluster-pool",
+            Self::MultiPool => "multi-pool",
         })
     }
 }
@@ -103,6 +106,31 @@ impl PodCidrs {
         let mut said = Self::default();
         said.take_all("spec.ipam.podCIDRs", &texts(&node["spec"]["ipam"]["podCIDRs"]));
         said
+    }
+
+    /// All that a CiliumNode says: one prefix of each family, which of several pools is the first one, and
+    /// the others.
+    pub fn all_of_cilium_node(node: &Value) -> (Pools, BTreeSet<IpNet>) {
+        let mut first = Self::of_cilium_node(node).pools;
+        let mut more: BTreeSet<IpNet> = Self::of_pools(node).map(|(_, prefix)| prefix).collect();
+        let (ipv4, ipv6) = (
+            more.iter().find_map(|it| if let IpNet::V4(it) = it { Some(*it) } else { None }),
+            more.iter().find_map(|it| if let IpNet::V6(it) = it { Some(*it) } else { None }),
+        );
+        (first.ipv4, first.ipv6) = (first.ipv4.or(ipv4), first.ipv6.or(ipv6));
+        let firsts = [first.ipv4.map(IpNet::from), first.ipv6.map(IpNet::from)];
+        more.retain(|it| !firsts.contains(&Some(*it)));
+        (first, more)
+    }
+
+    /// Each prefix that a CiliumNode says of a pool, with the pool.
+    pub fn of_pools(node: &Value) -> impl Iterator<Item = (&str, IpNet)> {
+        let pools = node["spec"]["ipam"]["pools"]["allocated"].as_array().into_iter().flatten();
+        pools.flat_map(|it| {
+            let pool = it["pool"].as_str().unwrap_or_default();
+            let prefix = |text: &str| text.parse::<IpNet>().ok().map(|it| it.trunc());
+            texts(&it["cidrs"]).into_iter().filter_map(move |text| Some((pool, prefix(text)?)))
+        })
     }
 
     fn take_all(&mut self, place: &'static str, texts: &[&str]) {

@@ -78,6 +78,7 @@ impl Fixture {
             families,
             masquerade: families,
             unmasqueraded: BTreeSet::new(),
+            own_prefixes: BTreeSet::new(),
             records: 0,
         };
         let devices = Devices::factory(FakeKernel::new(), devices, DriftWatch::default());
@@ -88,6 +89,7 @@ impl Fixture {
             addresses: Addresses::default(),
             router: settings.router,
             pools: Pools::default(),
+            own_prefixes: BTreeSet::new(),
             mtu: 1500,
             records: 0,
             alone: false,

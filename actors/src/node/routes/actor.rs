@@ -60,11 +60,11 @@ impl RoutesState {
         let mut is_new = all && !self.all;
         self.all |= all;
         for (key, node) in changed {
-            let before = match node {
-                Some(node) => self.nodes.insert(key, node),
-                None => self.nodes.remove(&key),
-            };
+            let before = self.nodes.remove(&key);
             is_new |= before != node;
+            if let Some(node) = node {
+                self.nodes.insert(key, node);
+            }
         }
         is_new
     }
@@ -275,6 +275,13 @@ impl Behaviour for Routes {
         match msg {
             RoutesMsg::Nodes { changed, all } => {
                 if self.state.take(changed, all) {
+                    self.look(cx);
+                }
+            }
+            RoutesMsg::OwnPrefixes(prefixes) => {
+                let is_new = self.settings.own_prefixes != prefixes;
+                self.settings.own_prefixes = prefixes;
+                if is_new && self.state.begun {
                     self.look(cx);
                 }
             }

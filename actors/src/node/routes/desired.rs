@@ -89,10 +89,12 @@ fn claims<'a>(
         return claims;
     }
     for (key, node) in nodes {
-        let ipv4 = node.pools.ipv4.filter(|_| settings.families.ipv4).map(IpNet::from);
-        let ipv6 = node.pools.ipv6.filter(|_| settings.families.ipv6).map(IpNet::from);
-        for prefix in ipv4.into_iter().chain(ipv6) {
-            claims.entry(prefix.trunc()).or_default().push((key, node));
+        let on = |prefix: &IpNet| match prefix {
+            IpNet::V4(_) => settings.families.ipv4,
+            IpNet::V6(_) => settings.families.ipv6,
+        };
+        for prefix in node.prefixes().into_iter().filter(on) {
+            claims.entry(prefix).or_default().push((key, node));
         }
     }
     claims
@@ -103,6 +105,7 @@ fn claims<'a>(
 fn intruder(settings: &RoutesSettings, ends: &BTreeSet<IpAddr>, prefix: &IpNet) -> Option<String> {
     let own = settings.pools.ipv4.map(IpNet::from).into_iter();
     let own = own.chain(settings.pools.ipv6.map(IpNet::from));
+    let own = own.chain(settings.own_prefixes.iter().copied());
     let overlap = |other: &IpNet| prefix.contains(other) || other.contains(prefix);
     if let Some(own) = own.map(|own| own.trunc()).find(overlap) {
         return Some(format!("this node's pods have {own}: give it another one"));
@@ -191,6 +194,7 @@ mod tests {
             mode: RoutingMode::Tunnel { port: 8472 },
             families: Families::DUAL,
             pools: Default::default(),
+            own_prefixes: BTreeSet::new(),
             router: Addresses::default(),
             addresses: Addresses::default(),
             mtu: 1500,

@@ -1,7 +1,8 @@
 //! Messages to the owner of routes, and the view that it shows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use ipnet::IpNet;
 use serde::Serialize;
 
 use super::RoutingMode;
@@ -12,12 +13,23 @@ use crate::{
 };
 
 /// Where another node is, and which addresses its pods have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Neighbour {
     /// By which it is reached, of each family.
     pub addresses: Addresses,
     /// Of its pods.
     pub pools: Pools,
+    /// Further ones, of several pools.
+    pub more: BTreeSet<IpNet>,
+}
+
+impl Neighbour {
+    /// All prefixes of its pods.
+    pub(super) fn prefixes(&self) -> BTreeSet<IpNet> {
+        let (ipv4, ipv6) = (self.pools.ipv4.map(IpNet::from), self.pools.ipv6.map(IpNet::from));
+        let all = ipv4.into_iter().chain(ipv6).chain(self.more.iter().copied());
+        all.map(|prefix| prefix.trunc()).collect()
+    }
 }
 
 /// What the owner of the ways to other nodes can be told.
@@ -31,6 +43,8 @@ pub enum RoutesMsg {
     },
     /// This node is so from now on.
     Facts(NodeFacts),
+    /// This node's pods have these prefixes: no other node has.
+    OwnPrefixes(BTreeSet<IpNet>),
     /// From the kernel, unasked: a device, an address, a route or a rule changed.
     Disturbed,
     /// Show how it stands.
@@ -42,6 +56,7 @@ impl Message for RoutesMsg {
         match self {
             Self::Nodes { .. } => "Nodes",
             Self::Facts(_) => "Facts",
+            Self::OwnPrefixes(_) => "OwnPrefixes",
             Self::Disturbed => "Disturbed",
             Self::Show(_) => "Show",
         }

@@ -1,7 +1,8 @@
 //! Routing settings of this node: the mode, its addresses, and the MTU that is left for pods.
 
-use std::net::IpAddr;
+use std::{collections::BTreeSet, net::IpAddr};
 
+use ipnet::IpNet;
 use serde::Serialize;
 
 use crate::{
@@ -45,6 +46,8 @@ pub struct RoutesSettings {
     pub router: Addresses,
     /// Addresses of this node's pods.
     pub pools: Pools,
+    /// The same, of several pools.
+    pub own_prefixes: BTreeSet<IpNet>,
     /// The largest packet that the node's own devices take, bytes.
     pub mtu: u32,
     /// Which records programs emit of what goes through tunnels: bits of

@@ -1,13 +1,15 @@
 //! Who speaks with the cluster and with other nodes.
 
-use std::{rc::Rc, time::Duration};
+use std::{collections::BTreeSet, rc::Rc, time::Duration};
+
+use ipnet::IpNet;
 
 use super::{
     super::{
         settings::{mesh_settings, nodes_settings},
         spawned::{Basis, NodeActors, ServiceActors, SharingActors},
     },
-    Spawn,
+    Spawn, is_of,
 };
 use crate::{
     cluster::{
@@ -16,6 +18,7 @@ use crate::{
         clustermesh::{Mesh, MeshMsg, MeshPeers},
         container_runtime::{RuntimeFollower, RuntimeFollowerMsg, RuntimeFollowerPeers},
         definitions::{Definitions, DefinitionsMsg, DefinitionsPeers},
+        own_prefixes::{OwnPrefixes, OwnPrefixesMsg, OwnPrefixesPeers},
         publish::{Publisher, PublisherMsg, PublisherPeers},
         remote_nodes::{self, RemoteNodes, RemoteNodesMsg, RemoteNodesPeers},
         sharing::{CrdActors, KvActors},
@@ -24,6 +27,7 @@ use crate::{
     endpoints::supervisor::EndpointsMsg,
     host::Ref,
     model::Feed,
+    node::{devices::DevicesMsg, routes::RoutesMsg},
     policy::rules::PolicyMsg,
     restore::RestoreMsg,
 };
@@ -57,6 +61,40 @@ impl Spawn<'_> {
         Some(self.supervisor("nodes", nodes))
     }
 
+    /// Who has this node's prefixes, where addresses are of several pools.
+    pub(in crate::node_supervisor) fn own_prefixes(
+        &mut self,
+        basis: &Basis,
+        own: &NodeActors,
+        nodes: Option<&Ref<RemoteNodesMsg>>,
+    ) -> Option<Ref<OwnPrefixesMsg>> {
+        let pools = self.settings.follow.pod_pools.clone()?;
+        let cluster = self.ports.cluster.clone()?;
+        let further = &mut self.settings.follow.further;
+        further.extend([
+            (Feed::CiliumNode, Subscriber::Prefixes),
+            (Feed::PodPools, Subscriber::Pools),
+        ]);
+        let (disk, ipam) = (Rc::clone(&self.ports.disk), basis.ipam.clone());
+        let spared = pools.unmasqueraded;
+        let to_devices = move |mut all: BTreeSet<IpNet>| {
+            all.retain(|it| is_of(spared, it));
+            DevicesMsg::OwnPrefixes(all)
+        };
+        let heard_by = [own.routes.outlet(RoutesMsg::OwnPrefixes), own.devices.outlet(to_devices)];
+        let nodes = nodes.map(|nodes| nodes.outlet(RemoteNodesMsg::OwnPrefixes));
+        let heard_by: Vec<_> = heard_by.into_iter().chain(nodes).collect();
+        let peers = move || OwnPrefixesPeers {
+            cluster: Rc::clone(&cluster),
+            disk: Rc::clone(&disk),
+            ipam: ipam.clone(),
+            heard_by: heard_by.clone(),
+        };
+        let owner = self.supervisor("own-prefixes", OwnPrefixes::factory(peers, pools.prefixes));
+        self.late.own_prefixes.set(owner.clone());
+        Some(owner)
+    }
+
     /// Who keeps what this node says of itself in the cluster, if it says anything.
     pub(in crate::node_supervisor) fn publisher(&mut self) -> Option<Ref<PublisherMsg>> {
         let (cluster, publish) = self.ports.cluster.clone().zip(self.settings.publish.take())?;
@@ -88,6 +126,8 @@ impl Spawn<'_> {
         let (publisher, shares) = (publisher.cloned(), self.by_objects.is_some());
         let (late_crd, nodes) = (self.late.crd.clone(), nodes.cloned());
         let services = serving.services.clone();
+        let follows_prefixes = self.settings.follow.pod_pools.is_some();
+        let late_prefixes = self.late.own_prefixes.clone();
         let peers = move || ClusterPeers {
             cluster: Rc::clone(&cluster),
             policy: policy.clone(),
@@ -95,6 +135,7 @@ impl Spawn<'_> {
             publisher: publisher.clone(),
             shared: shares.then(|| late_crd.get()).map(|it| (it.allocator, it.addresses)),
             nodes: nodes.clone(),
+            prefixes: follows_prefixes.then(|| late_prefixes.get()),
             services: Some(services.clone()),
         };
         let supervisor = ClusterSupervisor::factory(peers, self.settings.follow.clone());

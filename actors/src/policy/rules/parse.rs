@@ -22,6 +22,7 @@ mod to_services;
 use serde_json::Value;
 
 use self::scope::ParseContext;
+pub use self::selector::{namespace_selector, pod_selector};
 pub(super) use self::{
     meant::anybody,
     service::{service, speaker_name},

@@ -83,6 +83,9 @@ pub struct NodeAddressingElement {
     /// The range that addresses are allocated from.
     #[serde(skip_serializing_if = "is_default")]
     pub alloc_range: String,
+    /// Further ranges, of several pools.
+    #[serde(skip_serializing_if = "is_default")]
+    pub secondary_alloc_ranges: Vec<String>,
 }
 
 #[cfg(test)]

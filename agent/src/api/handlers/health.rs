@@ -11,12 +11,12 @@ use volvox_actors::{
 use volvox_inspect::http::{Answer, ApiError, ok};
 use volvox_rest::models::{
     ClusterMeshStatus, ClusterStatus, Controller, ControllerStatus, IdentityRange, IpamStatus,
-    KubernetesStatus, Mode, RoutingStatus, Status, StatusAnswer, StatusDetails,
+    KubernetesStatus, Mode, PodPools, RoutingStatus, Status, StatusAnswer, StatusDetails,
 };
 
 use crate::{
     api::{
-        Api, Facts, features,
+        Api, Facts, features, pools,
         troubles::{self, SOURCE, Trouble},
         views::Views,
     },
@@ -46,13 +46,17 @@ pub(crate) async fn status(api: &Api, brief: bool) -> Result<StatusAnswer, ApiEr
         return Ok(failure(&stuck.text));
     }
     // Also when brief, actors are asked: an agent whose actors hang is not well.
-    let all = async { tokio::try_join!(Views::ask(api, "GET /healthz"), leases(api, brief)) };
+    let what = "GET /healthz";
+    let all = async {
+        tokio::try_join!(Views::ask(api, what), leases(api, brief), pools::gather(api, what))
+    };
     let Ok(answers) = timeout(PATIENCE, all).await else {
         let text = troubles::stuck(api).map(|stuck| stuck.text);
         return Ok(failure(text.as_deref().unwrap_or("the agent's actors do not answer in time")));
     };
-    let (views, leases) = answers?;
-    let troubles = troubles::all(api, &views);
+    let (views, leases, pools) = answers?;
+    let mut troubles = troubles::all(api, &views);
+    troubles.extend(pools.as_ref().and_then(pools::trouble));
     let cilium = Status {
         state: if troubles.is_empty() { "Ok" } else { "Warning" }.to_owned(),
         msg: message(&api.facts.version, &troubles),
@@ -63,7 +67,12 @@ pub(crate) async fn status(api: &Api, brief: bool) -> Result<StatusAnswer, ApiEr
     Ok(StatusAnswer {
         cilium,
         cluster: ClusterStatus { nodes: None, own: api.facts.node_name.clone() },
-        details: Some(details(&api.facts, troubles, views, &leases)),
+        details: Some(details(
+            &api.facts,
+            troubles,
+            views,
+            ipam(&api.facts, &leases, pools.as_ref()),
+        )),
     })
 }
 
@@ -78,12 +87,7 @@ fn message(version: &str, troubles: &[Trouble]) -> String {
     parts.join("; ")
 }
 
-fn details(
-    facts: &Facts,
-    troubles: Vec<Trouble>,
-    views: Views,
-    leases: &BTreeMap<IpAddr, AddressLease>,
-) -> StatusDetails {
+fn details(facts: &Facts, troubles: Vec<Trouble>, views: Views, ipam: IpamStatus) -> StatusDetails {
     let devices = &views.devices;
     let kubernetes = match troubles.iter().any(|trouble| trouble.name.starts_with(SOURCE)) {
         _ if !facts.follows_cluster => "Disabled",
@@ -108,7 +112,7 @@ fn details(
             max_identity: facts.cluster_id.last().0,
             min_identity: facts.cluster_id.first().0,
         },
-        ipam: ipam(facts, leases),
+        ipam,
         kube_proxy_replacement: features::kube_proxy_replacement(&facts.features, devices),
         kubernetes: KubernetesStatus { k8s_api_versions: None, state: kubernetes.to_owned() },
         kvstore: match &views.sharing {
@@ -140,7 +144,11 @@ async fn leases(api: &Api, brief: bool) -> Result<BTreeMap<IpAddr, AddressLease>
     }
 }
 
-fn ipam(facts: &Facts, leases: &BTreeMap<IpAddr, AddressLease>) -> IpamStatus {
+fn ipam(
+    facts: &Facts,
+    leases: &BTreeMap<IpAddr, AddressLease>,
+    pools: Option<&PodPools>,
+) -> IpamStatus {
     let family = |v4: bool| -> Vec<String> {
         leases.keys().filter(|address| address.is_ipv4() == v4).map(IpAddr::to_string).collect()
     };
@@ -165,6 +173,6 @@ fn ipam(facts: &Facts, leases: &BTreeMap<IpAddr, AddressLease>) -> IpamStatus {
         allocations: leases.iter().map(|(ip, l)| (ip.to_string(), l.owner.clone())).collect(),
         ipv4: (!ipv4.is_empty()).then_some(ipv4),
         ipv6: (!ipv6.is_empty()).then_some(ipv6),
-        status,
+        status: pools.map_or(status, pools::line),
     }
 }

@@ -32,7 +32,7 @@ const OWNER_BYTES_MAX: usize = 512;
 fn refused(error: IpamError) -> ApiError {
     let status = match &error {
         IpamError::InUse { .. } => StatusCode::CONFLICT,
-        IpamError::Exhausted { .. } => StatusCode::BAD_GATEWAY,
+        IpamError::Exhausted { .. } | IpamError::Lacking { .. } => StatusCode::BAD_GATEWAY,
         IpamError::Disabled(_) => StatusCode::NOT_IMPLEMENTED,
         IpamError::NotAllocated(_) => StatusCode::NOT_FOUND,
         IpamError::NotReady => StatusCode::SERVICE_UNAVAILABLE,
@@ -105,8 +105,7 @@ pub(crate) async fn release(State(api): State<Api>, Segment(ip): Segment) -> Ans
 }
 
 fn address_pair(allocated: Allocated, expires: bool) -> AddressPair {
-    let Allocated { ipv4, ipv6, pool } = allocated;
-    let pool_of = |there: bool| if there { pool.clone() } else { String::new() };
+    let Allocated { ipv4, ipv6, ipv4_pool, ipv6_pool } = allocated;
     // An address has one lease at most, so it names it.
     let lease = |address: Option<IpAddr>| match address {
         Some(address) if expires => format!("lease-{address}"),
@@ -114,10 +113,10 @@ fn address_pair(allocated: Allocated, expires: bool) -> AddressPair {
     };
     AddressPair {
         ipv4,
-        ipv4_pool_name: pool_of(ipv4.is_some()),
+        ipv4_pool_name: ipv4_pool,
         ipv4_expiration_uuid: lease(ipv4.map(IpAddr::V4)),
         ipv6,
-        ipv6_pool_name: pool_of(ipv6.is_some()),
+        ipv6_pool_name: ipv6_pool,
         ipv6_expiration_uuid: lease(ipv6.map(IpAddr::V6)),
     }
 }

@@ -4,8 +4,12 @@
 use std::net::IpAddr;
 
 use axum::extract::State;
+use ipnet::IpNet;
 use volvox_actors::{
-    cluster::remote_nodes::{NodeEntry, RemoteNodesMsg, RemoteNodesSource},
+    cluster::{
+        own_prefixes::OwnPrefixesMsg,
+        remote_nodes::{NodeEntry, RemoteNodesMsg, RemoteNodesSource},
+    },
     model::{Addresses, NodeKey},
     node::local_node::{NodeMsg, NodeStatus},
 };
@@ -47,6 +51,16 @@ async fn own(api: &Api) -> Result<ClusterNode, ApiError> {
     if let Some(ipv6) = &mut primary_address.ipv6 {
         ipv6.ip = first(false);
     }
+    let own = [(true, &mut primary_address.ipv4), (false, &mut primary_address.ipv6)];
+    let own = own.into_iter().filter_map(|(v4, it)| Some((v4, it.as_mut()?)));
+    let show = OwnPrefixesMsg::Show;
+    let what = "GET /cluster/nodes";
+    let pools = api.gateway.ask_if(what, |node| node.own_prefixes.as_ref(), show).await?;
+    for (v4, element) in own {
+        let all = pools.iter().flat_map(|pools| pools.prefixes.keys());
+        element.secondary_alloc_ranges = further(all, v4);
+        element.secondary_alloc_ranges.retain(|it| *it != element.alloc_range);
+    }
     let secondary = |ip: IpAddr| SecondaryAddress {
         ip: ip.to_string(),
         address_type: "CiliumInternalIP".to_owned(),
@@ -73,8 +87,10 @@ fn other(key: &NodeKey, entry: &NodeEntry, source: &str) -> ClusterNode {
             enabled: true,
             ip,
             alloc_range: range.unwrap_or_default(),
+            secondary_alloc_ranges: Vec::new(),
         })
     };
+    let more = |v4: bool| further(entry.more_prefixes.iter(), v4);
     let both = |all: Addresses| {
         let [ipv4, ipv6] = [all.ipv4.map(IpAddr::V4), all.ipv6.map(IpAddr::V6)];
         let addressing = NodeAddressing { ipv4: element(ipv4, None), ipv6: element(ipv6, None) };
@@ -82,20 +98,27 @@ fn other(key: &NodeKey, entry: &NodeEntry, source: &str) -> ClusterNode {
     };
     let (ipv4, ipv6) = (primary(true), primary(false));
     let (range4, range6) = (entry.pools.ipv4, entry.pools.ipv6);
-    let more = entry.addresses.iter().filter(|it| ![ipv4, ipv6].contains(&Some(it.ip)));
-    let more =
-        more.map(|it| SecondaryAddress { ip: it.ip.to_string(), address_type: it.kind.clone() });
+    let others = entry.addresses.iter().filter(|it| ![ipv4, ipv6].contains(&Some(it.ip)));
+    let others =
+        others.map(|it| SecondaryAddress { ip: it.ip.to_string(), address_type: it.kind.clone() });
     ClusterNode {
         name: full_name(&key.cluster, &key.name),
         primary_address: NodeAddressing {
-            ipv4: element(ipv4, range4.map(|range| range.to_string())),
-            ipv6: element(ipv6, range6.map(|range| range.to_string())),
+            ipv4: element(ipv4, range4.map(|range| range.to_string()))
+                .map(|it| NodeAddressingElement { secondary_alloc_ranges: more(true), ..it }),
+            ipv6: element(ipv6, range6.map(|range| range.to_string()))
+                .map(|it| NodeAddressingElement { secondary_alloc_ranges: more(false), ..it }),
         },
-        secondary_addresses: more.collect(),
+        secondary_addresses: others.collect(),
         health_endpoint_address: both(entry.health),
         ingress_address: both(entry.ingress),
         source: source.to_owned(),
     }
+}
+
+/// Prefixes of one family.
+fn further<'a>(all: impl Iterator<Item = &'a IpNet>, v4: bool) -> Vec<String> {
+    all.filter(|it| it.addr().is_ipv4() == v4).map(ToString::to_string).collect()
 }
 
 /// A node's name where there may be several clusters: in the one that was not named it stands alone.
@@ -119,7 +142,12 @@ pub(crate) async fn ids(State(api): State<Api>) -> Answer {
 pub(super) async fn addressing(api: &Api) -> Result<NodeAddressing, ApiError> {
     let router = status(api).await?.router;
     let element = |range: Option<String>, ip| {
-        range.map(|alloc_range| NodeAddressingElement { enabled: true, ip, alloc_range })
+        range.map(|alloc_range| NodeAddressingElement {
+            enabled: true,
+            ip,
+            alloc_range,
+            ..NodeAddressingElement::default()
+        })
     };
     let (range4, range6) = (api.facts.ipv4_range, api.facts.ipv6_range);
     Ok(NodeAddressing {

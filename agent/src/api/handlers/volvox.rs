@@ -29,7 +29,7 @@ use super::{
     endpoint::{not_changed, view},
     query::{first, query},
 };
-use crate::api::{Api, extract::Segment, sharing::Sharing, verify::verify_devices};
+use crate::api::{Api, extract::Segment, pools, sharing::Sharing, verify::verify_devices};
 
 /// Every actor.
 pub(crate) async fn actors(State(api): State<Api>) -> Answer {
@@ -183,6 +183,11 @@ pub(crate) async fn flight(State(api): State<Api>) -> Answer {
 pub(crate) async fn ipam(State(api): State<Api>) -> Answer {
     let leases = api.gateway.ask("GET /volvox/ipam", |node| &node.ipam, IpamMsg::Dump).await?;
     ok(&leases.iter().map(|(ip, lease)| IpamLease::new(*ip, lease)).collect::<Vec<_>>())
+}
+
+/// Pools of addresses and this node's prefixes of them; null where there is one pool.
+pub(crate) async fn pools(State(api): State<Api>) -> Answer {
+    ok(&pools::gather(&api, "GET /volvox/pools").await?)
 }
 
 /// How many endpoints are in each state: a short answer for somebody who waits.

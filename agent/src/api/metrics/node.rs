@@ -18,6 +18,8 @@ use volvox_actors::{
     ports::Swept,
 };
 
+use volvox_rest::models::{PodPool, PodPools};
+
 use super::sheet::{Sheet, bare, row};
 use crate::api::Facts;
 
@@ -33,6 +35,26 @@ pub(super) fn write_addresses(
     ];
     let help = "Addresses that are handed out";
     sheet.gauge("cilium_ip_addresses", help, rows.into_iter().flatten());
+}
+
+/// How much of each pool is used and needed.
+pub(super) fn write_pools(sheet: &mut Sheet, pools: &PodPools) {
+    let rows = |of: fn(&PodPool) -> u64| {
+        let one = move |it: &PodPool| {
+            row([("family", it.family.as_str()), ("pool", &it.pool)], of(it) as f64)
+        };
+        pools.pools.iter().map(one).collect::<Vec<_>>()
+    };
+    let help = "Addresses that this node can hand out, those that somebody has among them";
+    sheet.gauge("cilium_ipam_capacity", help, rows(|it| it.capacity));
+    let help = "Addresses of each pool that somebody has";
+    sheet.gauge("volvox_ipam_pool_used", help, rows(|it| it.used));
+    let help = "Addresses of each pool that this node asks for";
+    sheet.gauge("volvox_ipam_pool_needed", help, rows(|it| it.needed));
+    let help = "Pods that wait for an address of each pool, or did so minutes ago";
+    sheet.gauge("volvox_ipam_pool_pending", help, rows(|it| it.pending));
+    let help = "Prefixes of pools that this node gave back";
+    sheet.counter("volvox_ipam_prefixes_given_back", help, bare(pools.given_back as f64));
 }
 
 pub(super) fn write_identities(sheet: &mut Sheet, identities: &[Identity]) {

@@ -271,6 +271,7 @@ fn live(errands: Errands, ready: &mpsc::Sender<Arc<Beat>>) {
             node: spawn(&host, "node", || fake_node),
             routes: spawn(&host, "routes", || fake_routes),
             nodes: Some(spawn(&host, "nodes", || fake_nodes)),
+            own_prefixes: None,
             services: spawn(&host, "services", || fake_services),
             health_checks: Some(spawn(&host, "health-checks", || fake_health_checks)),
             auditor: spawn(&host, "auditor", || fake_auditor),

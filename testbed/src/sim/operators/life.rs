@@ -3,6 +3,7 @@
 use super::{
     agents::AgentsTruth,
     outcome::{OperatorsFailure, OperatorsTally},
+    pool_world::PoolWorld,
     pooled::PooledTruth,
     stored::StoredTruth,
     world::World,
@@ -30,9 +31,28 @@ pub fn live(seed: u64, mut say: impl FnMut(String)) -> Result<OperatorsTally, Op
     more.truth.pooled = true;
     more.pooled = Some(PooledTruth::new(&more.cluster));
     let third = live_one(more, &mut say)?;
-    let all = [first, second, third];
+    say("another history, with agents that share pools".to_owned());
+    let fourth = live_with_agents(PoolWorld::new(seed), &mut say)?;
+    let all = [first, second, third, fourth];
     let started = all.iter().map(|it| it.started).sum();
     Ok(OperatorsTally { started, steps: all.iter().map(|it| it.steps).sum() })
+}
+
+/// The same with agents, in which a failure is most likely to be theirs.
+fn live_with_agents(
+    mut world: PoolWorld,
+    say: &mut impl FnMut(String),
+) -> Result<OperatorsTally, OperatorsFailure> {
+    world.start_operator();
+    for at in 0..ACTIONS {
+        let what = world.act();
+        say(what);
+        world.complaint().map_or(Ok(()), |what| Err(OperatorsFailure { at, what }))?;
+    }
+    say("nothing goes wrong any more".to_owned());
+    let end = world.end();
+    end.map_err(|what| OperatorsFailure { at: ACTIONS, what })?;
+    Ok(world.tally)
 }
 
 fn live_one(

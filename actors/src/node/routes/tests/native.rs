@@ -207,7 +207,7 @@ fn a_route_goes_to_no_other_node_before_all_are_named() {
         };
         let pools = Pools { ipv4: "10.5.0.0/24".parse().ok(), ipv6: "fd05::/64".parse().ok() };
         let key = NodeKey { cluster: "default".to_owned(), name: format!("n{number}") };
-        let changed = [(key, Some(Neighbour { addresses, pools }))].into();
+        let changed = [(key, Some(Neighbour { addresses, pools, ..Neighbour::default() }))].into();
         let reported = world.node_supervisor().routes.tell(RoutesMsg::Nodes { changed, all });
         assert!(reported.is_ok());
         world.settle();

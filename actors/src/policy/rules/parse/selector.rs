@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use super::scope::NAMESPACE_LABELS;
 use crate::model::field::{Fault, Field, Mapping};
 use crate::policy::rules::{
@@ -31,6 +33,23 @@ impl Keys {
             Self::Node => SelectorKey::new("node", text),
         }
     }
+}
+
+/// Reads a Kubernetes label selector of pods that is part of no policy.
+pub fn pod_selector(said: &Value) -> Result<Selector, String> {
+    of_no_policy(said, Keys::Pod)
+}
+
+/// The same of namespaces.
+pub fn namespace_selector(said: &Value) -> Result<Selector, String> {
+    of_no_policy(said, Keys::Namespace)
+}
+
+fn of_no_policy(said: &Value, keys: Keys) -> Result<Selector, String> {
+    selector(&Field::root(said), keys).map_err(|Fault { path, problem, remedy }| {
+        let colon = if path.is_empty() { "" } else { ": " };
+        format!("{path}{colon}{problem}: {remedy}")
+    })
 }
 
 /// Reads a Kubernetes label selector.

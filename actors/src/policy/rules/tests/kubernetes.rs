@@ -64,6 +64,30 @@ fn pods_are_of_the_own_namespace_unless_namespaces_are_selected() {
     assert_eq!(passing(json!({ "namespaceSelector": team, "podSelector": db })), [("db", "other")]);
 }
 
+/// The world and the node have none of the labels that a namespace is not to have.
+#[test]
+fn a_namespace_selector_that_only_excludes_selects_pods() {
+    for (excluded, passing) in [
+        (json!({ "key": "team", "operator": "NotIn", "values": ["other-team"] }), [true, false]),
+        (json!({ "key": "team", "operator": "DoesNotExist" }), [false, false]),
+        (json!({ "key": "strange", "operator": "DoesNotExist" }), [true, true]),
+    ] {
+        for pods in [None, Some(json!({})), Some(json!({ "matchLabels": { "app": "db" } }))] {
+            let mut peer = json!({ "namespaceSelector": { "matchExpressions": [excluded] } });
+            if let Some(pods) = &pods {
+                peer["podSelector"] = pods.clone();
+            }
+            let world = World::with([policy(json!({ "ingress": [{ "from": [peer] }] }))]);
+            let passes = |peer| world.ingress(peer, TCP, 80).passes();
+            let seen = [passes(pod_of("db", "default")), passes(pod_of("db", "other"))];
+            assert_eq!(seen, passing, "{peer}");
+            for address in [address("9.9.9.9"), address("2001:db8::1")] {
+                assert!(!passes(address), "the world passes by {peer}");
+            }
+        }
+    }
+}
+
 #[test]
 fn blocks_of_addresses_have_exceptions() {
     let world = World::with([policy(json!({

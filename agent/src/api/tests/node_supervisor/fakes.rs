@@ -48,7 +48,11 @@ pub(super) fn fake_ipam() -> impl FnMut(IpamMsg) {
             let address = [10, 1, 0, 7].into();
             let lease = AddressLease { owner, pool: "default".into(), expires_in: expires };
             leases.insert(IpAddr::V4(address), lease);
-            reply.send(Ok(Allocated { ipv4: Some(address), ipv6: None, pool: "default".into() }));
+            reply.send(Ok(Allocated {
+                ipv4: Some(address),
+                ipv4_pool: "default".into(),
+                ..Allocated::default()
+            }));
         }
         IpamMsg::Allocate { reply, .. } => {
             reply.send(Err(IpamError::Exhausted { pool: "10.1.0.0/16".into(), size: 65534 }));
