@@ -4,11 +4,14 @@
 use volvox_testbed::kernels;
 
 fn try_one(name: &str) {
-    if !kernels::names().unwrap().iter().any(|there| there == name) {
+    let there = kernels::names().expect("the place of kernels is known");
+    if !there.iter().any(|there| there == name) {
         volvox_system::say!("SKIPPED: run testbed/kernels.sh, which fetches the kernel of {name}");
         return;
     }
-    kernels::try_one(name).unwrap();
+    if let Err(error) = kernels::try_one(name) {
+        panic!("{error:#}");
+    }
 }
 
 /// Linux 6.1, which has no TCX.

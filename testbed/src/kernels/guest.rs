@@ -77,9 +77,9 @@ impl Findings {
 /// Tries all of it in a lab, and writes down what was found. The exit code.
 pub(super) fn run(place: &Path) -> Result<i32> {
     lab::inside(|| {
-        let mut findings = Findings::default();
-        findings.release = fs::read_to_string("/proc/sys/kernel/osrelease")?.trim().to_owned();
-        findings.objects = load_all(&place.join("objects"))?;
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease")?.trim().to_owned();
+        let objects = load_all(&place.join("objects"))?;
+        let mut findings = Findings { release, objects, ..Findings::default() };
         restart(&mut findings)?;
         fs::write(place.join("findings"), serde_json::to_vec(&findings)?)?;
         Ok(())
