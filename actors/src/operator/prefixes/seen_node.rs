@@ -38,9 +38,10 @@ impl SeenNode {
         self.is_written = true;
     }
 
-    /// It was not written. After a conflict, or where it is gone, what is there now is on its way.
+    /// It was not written. After a conflict, or where it is gone, what is there now is on its way, unless it was
+    /// seen before the answer came.
     pub(in crate::operator) fn not_written(&mut self, error: &ClusterError) {
-        self.is_written = matches!(error, ClusterError::Conflict(_) | ClusterError::NotFound(_));
+        self.is_written &= matches!(error, ClusterError::Conflict(_) | ClusterError::NotFound(_));
     }
 
     /// Whether a patch is for the version that was seen last.
@@ -71,6 +72,28 @@ impl SeenNode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_that_was_not_written_is_free_once_its_newest_version_is_seen() {
+        let read = |version: &str| {
+            SeenNode::read(&json!({ "metadata": { "uid": "u", "resourceVersion": version } }))
+        };
+        let conflict = ClusterError::Conflict("an older version".to_owned());
+        let mut node = read("7");
+        node.written();
+        node.not_written(&conflict);
+        assert!(!node.is_free(), "the newer version is on its way");
+        node = read("8");
+        assert!(node.is_free());
+        // It comes before the answer.
+        node.written();
+        node = read("9");
+        node.not_written(&conflict);
+        assert!(node.is_free(), "nothing more is on its way");
+        node.written();
+        node.not_written(&ClusterError::Unreachable("no route".to_owned()));
+        assert!(node.is_free(), "it is tried again");
+    }
 
     #[test]
     fn an_error_is_said_once_and_taken_out_when_it_has_gone() {

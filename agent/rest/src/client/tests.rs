@@ -101,30 +101,36 @@ fn a_dead_agent_is_unreachable_and_the_socket_named() {
     });
 }
 
+/// Agents that end one after the other.
+const AGENTS: usize = 500;
+
 /// An agent that starts itself again closes its socket while clients wait in its queue.
 #[test]
 fn who_waits_in_the_queue_of_a_socket_that_closes_connects_to_the_next() {
     run(async {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("agent.sock");
-        let (path, end) = (socket.clone(), std::sync::Arc::new(AtomicBool::new(false)));
-        let ended = end.clone();
-        // It accepts nobody, and closes as fast as it can.
+        let (path, last) = (socket.clone(), std::sync::Arc::new(AtomicBool::new(false)));
+        let is_last = last.clone();
+        // None of them accepts anybody, and all but the last close soon.
         let agents = std::thread::spawn(move || {
-            while !ended.load(Ordering::Relaxed) {
-                let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-                std::thread::yield_now();
+            let bind = || std::os::unix::net::UnixListener::bind(&path).unwrap();
+            for _ in 0..AGENTS {
+                let listener = bind();
+                std::thread::sleep(Duration::from_micros(500));
                 drop(listener);
                 std::fs::remove_file(&path).unwrap();
             }
+            let listener = bind();
+            is_last.store(true, Ordering::Relaxed);
+            listener
         });
         let client = client(&socket).patience(CONNECT_PATIENCE);
         let mut outcomes = Vec::new();
-        for _ in 0..2000 {
+        while !last.load(Ordering::Relaxed) {
             outcomes.push(client.reach().await);
         }
-        end.store(true, Ordering::Relaxed);
-        agents.join().unwrap();
+        drop(agents.join().unwrap());
         for outcome in outcomes {
             outcome.unwrap();
         }
