@@ -141,6 +141,7 @@ fn the_agent_is_summed_up() {
          Policy:     revision 3, 1 document, 0 refused\n\
          Addresses:  IPv4: 1/65534 allocated from 10.1.0.0/16\n\
          Devices:    eth0 (192.0.2.1)\n\
+         Programs:   by TCX links\n\
          Services:   2 frontends, 2 backends, 1 quarantined, 1 not written yet; the fullest map has 5 of 1000 rows\n\
          \x20           pruning waits for other clusters\n\
          KubeProxy:  replacement True [eth0 192.0.2.1 (Direct Routing)]\n\

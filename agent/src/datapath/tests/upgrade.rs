@@ -87,7 +87,7 @@ fn an_upgrade_goes_on_where_a_crash_left_it() {
         let config = other(&sandbox.config());
         let build = Build::of(config.features);
         let killed = Generations { pins: &old.pins, maps: &old.maps, build }
-            .open(|_| Err(DatapathError::Load { cause: "killed".to_owned() }));
+            .open(|_| Err(DatapathError::NoBpffs { path: "killed".into() }));
         assert!(killed.is_err());
         assert_eq!(linked(place), programs(&old).map(|id| vec![id]));
         assert_eq!(generations(sandbox), 2);
