@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use comfy_table::{Table, presets};
 
+use crate::lab::build;
 use guest::Findings;
 use machine::Kernel;
 pub use objects::clangs;
@@ -73,6 +74,7 @@ pub fn run(options: &Options) -> Result<i32> {
     if let Some(unknown) = options.names.iter().find(|name| !there.contains(name)) {
         bail!("there is no kernel {unknown}; there are {}", there.join(", "));
     }
+    build::build()?;
     let wanted = if options.names.is_empty() { &there } else { &options.names };
     let mut rows = Vec::new();
     for name in wanted {
