@@ -9,7 +9,7 @@ use volvox_maps::{
     error::netlink,
     pins::{make_dir, names, refused_pin, remove_dir},
 };
-use volvox_system::netlink::{NetlinkError, Socket};
+use volvox_system::netlink::Socket;
 
 use super::{
     devices::{Devices, hooks},
@@ -151,8 +151,7 @@ impl Devices<'_> {
                     count(&self.writes.links);
                 }
             }
-            let gone = |error: NetlinkError| if error.is_absent() { Ok(false) } else { Err(error) };
-            socket.clsact_del_unused(note.ifindex).or_else(gone).map_err(netlink)?;
+            filter::remove_unused(&mut socket, note.ifindex)?;
             let path = self.notes(name).join(note.file_name());
             remove_dir(&path).map_err(|e| refused_pin("remove", &path, &e))?;
         }

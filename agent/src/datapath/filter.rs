@@ -8,14 +8,13 @@ use volvox_actors::ports::{HookState, Intruder, KernelError};
 use volvox_maps::{
     crash,
     error::{DatapathError, netlink, refused},
-    sys,
 };
-use volvox_system::netlink::{Filter, Socket};
+use volvox_system::netlink::{Filter, NetlinkError, Socket};
 
 use super::{
-    generation::{Program, is_ours},
+    generation::Program,
     link::{Replaced, Spot},
-    running::intruder,
+    running::{intruder, is_ours_by_id},
     writes::{Writes, count},
 };
 
@@ -149,27 +148,26 @@ pub(super) fn put(
 /// Removes our filter; false if there is none. One of that name whose program is somebody else's stays.
 pub(super) fn remove(socket: &mut Socket, ifindex: u32, spot: Spot) -> Result<bool, KernelError> {
     let direction = spot.direction();
-    let absent = |error: volvox_system::netlink::NetlinkError| match error.is_absent() {
-        true => Ok(Vec::new()),
-        false => Err(netlink(error)),
-    };
-    let filters = socket.filter_show(ifindex, direction).or_else(absent)?;
-    let Some(filter) = filters.iter().find(|filter| is_named_ours(filter, spot)) else {
-        return Ok(false);
-    };
-    let about = || format!("program {}", filter.prog_id);
-    let program = sys::program_by_id(filter.prog_id);
-    match program.and_then(|program| is_ours(program.as_fd())) {
-        Ok(true) => {}
-        Ok(false) => return Ok(false),
-        // It went meanwhile.
-        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(false),
-        Err(error) => return Err(refused("read", about(), &error)),
+    let filters = unless_absent(socket.filter_show(ifindex, direction))?;
+    let ours = filters.iter().find(|filter| is_named_ours(filter, spot));
+    match ours {
+        Some(filter) if is_ours_by_id(filter.prog_id)? => {
+            unless_absent(socket.filter_clear(ifindex, direction, spot.program))
+        }
+        _ => Ok(false),
     }
-    match socket.filter_del(ifindex, direction, spot.program) {
-        Ok(removed) => Ok(removed),
-        Err(error) if error.is_absent() => Ok(false),
-        Err(error) => Err(netlink(error)),
+}
+
+/// Removes the queueing discipline that filters hang on, where nobody's does; false if it stays or there is none.
+pub(super) fn remove_unused(socket: &mut Socket, ifindex: u32) -> Result<bool, KernelError> {
+    unless_absent(socket.clsact_del_unused(ifindex))
+}
+
+/// At an interface that is gone there is nothing.
+fn unless_absent<T: Default>(answer: Result<T, NetlinkError>) -> Result<T, KernelError> {
+    match answer {
+        Err(error) if error.is_absent() => Ok(T::default()),
+        answer => answer.map_err(netlink),
     }
 }
 

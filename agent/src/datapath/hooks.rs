@@ -7,7 +7,7 @@ use volvox_actors::{
 };
 use volvox_maps::{
     crash,
-    error::{netlink, refused},
+    error::refused,
     pins::{HOOKS, Pins, program_name, refused_pin, remove_dir, rename},
     sys::{TCX_EGRESS, TCX_INGRESS},
 };
@@ -259,11 +259,8 @@ impl<'a> Hooks<'a> {
                 count(&self.writes.links);
             }
         }
-        match self.netlink.clsact_del_unused(place.ifindex) {
-            Ok(true) => count(&self.writes.links),
-            Ok(false) => {}
-            Err(error) if error.is_absent() => {}
-            Err(error) => return Err(netlink(error)),
+        if filter::remove_unused(self.netlink, place.ifindex)? {
+            count(&self.writes.links);
         }
         Ok(())
     }

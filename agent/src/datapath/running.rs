@@ -8,11 +8,11 @@ use std::{collections::BTreeSet, os::fd::AsFd, path::Path};
 use volvox_actors::ports::{HookState, Intruder, KernelError};
 use volvox_maps::{
     crash,
-    error::{netlink, refused},
+    error::refused,
     pins::Pins,
     sys::{self, Running, TCX_EGRESS, TCX_INGRESS},
 };
-use volvox_system::netlink::{Direction, NetlinkError, Socket};
+use volvox_system::netlink::{Direction, Socket};
 
 use super::{
     filter,
@@ -184,9 +184,7 @@ impl Seat<'_> {
     /// Removes the filter that stood in.
     pub(super) fn remove_filter(&self, socket: &mut Socket) -> Result<(), KernelError> {
         filter::remove(socket, self.ifindex, self.spot)?;
-        let unused = |error: NetlinkError| if error.is_absent() { Ok(false) } else { Err(error) };
-        let removed = socket.clsact_del_unused(self.ifindex).or_else(unused);
-        removed.map(drop).map_err(netlink)
+        filter::remove_unused(socket, self.ifindex).map(drop)
     }
 
     /// Ends all links of ours that run there: those that are pinned at these paths, and those whose pins
@@ -215,7 +213,7 @@ pub(super) fn intruder(program: u32) -> Intruder {
 }
 
 /// Whether a program is of an agent's making; one that is gone meanwhile is nobody's.
-fn is_ours_by_id(id: u32) -> Result<bool, KernelError> {
+pub(super) fn is_ours_by_id(id: u32) -> Result<bool, KernelError> {
     let ours = sys::program_by_id(id).and_then(|program| is_ours(program.as_fd()));
     match ours {
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(false),

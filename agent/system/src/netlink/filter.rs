@@ -170,6 +170,17 @@ impl Socket {
         if !filters.iter().any(|found| found.is_at_our_place() && found.name == name) {
             return Ok(false);
         }
+        self.filter_clear(ifindex, direction, name)
+    }
+
+    /// Removes what is at our priority and handle, whose name the caller has seen to be this. False if nothing
+    /// is there any more.
+    pub fn filter_clear(
+        &mut self,
+        ifindex: u32,
+        direction: Direction,
+        name: &str,
+    ) -> Result<bool, NetlinkError> {
         let request = filter(ifindex, direction);
         let call = Call::new("detach", format!("{name} from interface {ifindex}"));
         match self.change(&call, RouteNetlinkMessage::DelTrafficFilter(request), 0) {
