@@ -8,9 +8,6 @@ use std::{env, fs};
 
 mod compile;
 
-/// Sources in `c`, each of which makes an object.
-const SOURCES: [&str; 4] = ["endpoint", "socket", "device", "overlay"];
-
 fn main() {
     println!("cargo::rerun-if-changed=c");
     println!("cargo::rerun-if-changed=compile.rs");
@@ -21,8 +18,8 @@ fn main() {
     // Further flags; with them, builds of other programs from the same sources.
     let further = env::var("VOLVOX_BPF_CFLAGS").unwrap_or_default();
     let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets CARGO_CFG_TARGET_ARCH");
-    let objects = SOURCES.map(|name| out.join(name).with_extension("o"));
-    for (name, object) in SOURCES.iter().zip(&objects) {
+    let objects = compile::SOURCES.map(|name| out.join(name).with_extension("o"));
+    for (name, object) in compile::SOURCES.iter().zip(&objects) {
         if let Err(reason) =
             compile::compile((&clang, &further, &arch), &format!("c/{name}.c"), object)
         {

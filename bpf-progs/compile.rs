@@ -4,6 +4,9 @@ use std::io;
 use std::path::Path;
 use std::process::Command;
 
+/// Sources in `c`, each of which makes an object.
+pub(crate) const SOURCES: [&str; 4] = ["endpoint", "socket", "device", "overlay"];
+
 /// Makes an object, by that clang with these further flags, to be loaded on machines of that architecture.
 pub(crate) fn compile(
     (clang, further, arch): (&str, &str, &str),

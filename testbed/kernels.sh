@@ -8,7 +8,7 @@
 set -euo pipefail
 export LC_ALL=C
 
-fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
+. "$(dirname "${BASH_SOURCE[0]}")/debian.sh"
 
 (( $# == 1 )) || fail "name the directory that is to hold kernels"
 mkdir -p "$1"
@@ -19,27 +19,12 @@ for suite in bookworm trixie trixie-backports; do
 done
 (( ${#suites[@]} )) || exit 0
 
-keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-[[ -r $keyring ]] && command -v apt-get >/dev/null || fail "kernels come from Debian's packages: this is no Debian"
+is_debian || fail "kernels come from Debian's packages: this is no Debian"
 [[ $(dpkg --print-architecture) == amd64 ]] || fail "virtual machines of this architecture are not known here"
-# The mirror that this machine has its packages from.
-mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources \
-    2>/dev/null | grep -v '^ *#' | grep -oE '[a-z+]+://[^ ]+/debian/?( |$)' | head -n 1 | tr -d ' ') ||
-    true
-[[ $mirror ]] || fail "none of apt's sources is a mirror of Debian: name one in /etc/apt/sources.list.d"
 
 work=$(mktemp -d "$into/fetch.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 143' HUP INT TERM
-
-# Lists of its own: what the machine's apt knows and trusts stays as it is.
-own_apt() {
-    local tool=$1
-    shift
-    "$tool" -q -o APT::Sandbox::User=root -o Dir::Etc::SourceList="$work/$suite.list" \
-        -o Dir::Etc::SourceParts=- -o Dir::State::Lists="$work/lists-$suite" \
-        -o Dir::Cache="$work/cache-$suite" "$@"
-}
 
 # The packages that the newest kernel of the suite is in, by those that they name.
 packages_of() {
@@ -52,8 +37,8 @@ packages_of() {
 }
 
 for suite in "${suites[@]}"; do
-    echo "deb [signed-by=$keyring] $mirror $suite main" >"$work/$suite.list"
-    mkdir -p "$work/lists-$suite/partial" "$work/cache-$suite/archives/partial" "$work/$suite"
+    use_suite "$work/apt-$suite" "$suite" deb
+    mkdir -p "$work/$suite"
     own_apt apt-get update >/dev/null
     mapfile -t packages < <(packages_of linux-image-amd64 | sort -u)
     (( ${#packages[@]} )) || fail "$suite has no kernel that linux-image-amd64 names"

@@ -7,7 +7,7 @@
 set -euo pipefail
 export LC_ALL=C
 
-fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
+. "$(dirname "${BASH_SOURCE[0]}")/debian.sh"
 
 (( $# == 1 )) || fail "name the directory that is to hold Kubernetes"
 mkdir -p "$1"
@@ -21,38 +21,22 @@ done
 
 # The last Debian that has this source package.
 suite=bookworm
-keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-[[ -r $keyring ]] && command -v apt-get >/dev/null && command -v dpkg-source >/dev/null ||
+is_debian && command -v dpkg-source >/dev/null ||
     fail "Kubernetes is built from Debian's source package, and this is no Debian"
 
 work=$(mktemp -d "$into/build.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 143' HUP INT TERM
 
-# Lists of its own: what the machine's apt knows and trusts stays as it is.
-apt_dir=$work/apt
-mkdir -p "$apt_dir/lists/partial" "$apt_dir/cache/archives/partial" "$work/fetched"
+mkdir -p "$work/fetched"
+use_suite "$work/apt" "$suite" deb deb-src
 chmod 755 "$work" "$work/fetched"
-# The mirror that this machine has its packages from.
-mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources \
-    2>/dev/null | grep -v '^ *#' | grep -oE '[a-z+]+://[^ ]+/debian/?( |$)' | head -n 1 | tr -d ' ') ||
-    true
-[[ $mirror ]] || fail "none of apt's sources is a mirror of Debian: name one in /etc/apt/sources.list.d"
-cat >"$apt_dir/sources.list" <<LIST
-deb [signed-by=$keyring] $mirror $suite main
-deb-src [signed-by=$keyring] $mirror $suite main
-LIST
-own_apt() {
-    apt-get -q -o APT::Sandbox::User=root -o Dir::Etc::SourceList="$apt_dir/sources.list" \
-        -o Dir::Etc::SourceParts=- -o Dir::State::Lists="$apt_dir/lists" \
-        -o Dir::Cache="$apt_dir/cache" "$@"
-}
 cd "$work/fetched"
-own_apt update
-own_apt source --download-only kubernetes
+own_apt apt-get update
+own_apt apt-get source --download-only kubernetes
 # The compiler of that Debian. Its reflect2 takes the place of the vendored one, with which the
 # server crashes on the first custom resource.
-own_apt download golang-1.19-go golang-1.19-src golang-github-modern-go-reflect2-dev
+own_apt apt-get download golang-1.19-go golang-1.19-src golang-github-modern-go-reflect2-dev
 
 for package in ./*.deb; do
     dpkg-deb --extract "$package" "$work/root"

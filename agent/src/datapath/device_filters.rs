@@ -79,15 +79,13 @@ impl Devices<'_> {
         for (nth, hook) in hooks(note.kind).iter().enumerate() {
             let desired = current.map(|programs| programs[nth].id);
             let filtered = Filtered::read(&mut socket, note.ifindex, *hook)?;
-            let lineup = Lineup::read(note.ifindex, *hook)?.judge(None, desired)?;
-            let state = match lineup.linked {
-                // A link of another mode.
-                Some(_) => HookState::Stale,
-                None if filtered.program.is_none() => HookState::Stale,
-                None => lineup.with_filter(filtered.state(self.mode, desired)),
-            };
-            if state != HookState::Link {
-                least = state;
+            let standing = Lineup::read(note.ifindex, *hook)?.judge(None, desired)?;
+            let standing = standing.in_mode(self.mode);
+            let filter = || standing.with_filter(filtered.state(self.mode, desired));
+            match standing.linked.unwrap_or_else(filter) {
+                HookState::Link => {}
+                HookState::Empty => least = HookState::Stale,
+                state => least = state,
             }
         }
         Ok((note.ifindex, least))

@@ -88,14 +88,7 @@ pub(super) fn standing(
     let lineup = Lineup::read(place.ifindex, spot(hook))?;
     let pinned = pinned(pins, place, hook, &lineup)?;
     let pinned = pinned.as_ref().map(|(link, state)| (link, *state));
-    let standing = lineup.judge(pinned, generation.id(hook))?;
-    Ok(match standing.linked {
-        // A link of another mode.
-        Some(_) if mode == AttachMode::Clsact => {
-            Standing { linked: Some(HookState::Stale), ..standing }
-        }
-        _ => standing,
-    })
+    lineup.judge(pinned, generation.id(hook)).map(|standing| standing.in_mode(mode))
 }
 
 /// The link that is pinned for a hook and runs there, and how the hook stands with it at best.

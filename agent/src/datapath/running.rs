@@ -15,7 +15,7 @@ use volvox_maps::{
 use volvox_system::netlink::{Direction, Socket};
 
 use super::{
-    filter,
+    filter::{self, AttachMode},
     generation::{Program, is_ours},
     link::{PinnedLink, Replaced, Spot},
     writes::{Writes, count},
@@ -34,6 +34,16 @@ pub(super) struct Standing {
 }
 
 impl Standing {
+    /// Where programs run by filters for good, a link of ours is one of another mode.
+    pub(super) fn in_mode(self, mode: AttachMode) -> Self {
+        match self.linked {
+            Some(_) if mode == AttachMode::Clsact => {
+                Self { linked: Some(HookState::Stale), ..self }
+            }
+            _ => self,
+        }
+    }
+
     /// How it stands with a filter that was found there.
     pub(super) fn with_filter(self, filter: HookState) -> HookState {
         match self.before {

@@ -15,8 +15,6 @@ use volvox_bpf_progs::{Features, maps::MAPS, object::HOST_NETNS};
 #[path = "../../../bpf-progs/compile.rs"]
 mod compile;
 
-const SOURCES: [&str; 4] = ["endpoint", "socket", "device", "overlay"];
-
 /// What the verifier said last.
 const LAST_LINES: usize = 8;
 
@@ -63,7 +61,7 @@ fn make(place: &Path) -> Result<()> {
     for clang in clangs()? {
         let directory = place.join(&clang);
         fs::create_dir_all(&directory)?;
-        for name in SOURCES {
+        for name in compile::SOURCES {
             let source = sources.join(name).with_extension("c");
             let source = source.to_str().context("the project's path is no text")?;
             let object = directory.join(name).with_extension("o");
@@ -89,7 +87,7 @@ pub(super) fn load(place: &Path, maps: &Path) -> Result<BTreeMap<String, Loaded>
     for entry in fs::read_dir(place)? {
         let directory = entry?;
         let mut loaded = Loaded::new();
-        for name in SOURCES {
+        for name in compile::SOURCES {
             let object = fs::read(directory.path().join(name).with_extension("o"))?;
             // The verifier's log is costly, and says something only where it refuses.
             let quiet = load_one(&object, maps, VerifierLogLevel::DISABLE);
