@@ -17,11 +17,13 @@ use volvox_rest::{
     },
 };
 
+use volvox_system::sysctl::Sysctl;
+
 use super::{
     CniError, ErrorCode, attachment,
     cancel::Cancel,
     chained,
-    interface::{self, Inside},
+    interface::{self, Namespaces},
     result::AddResult,
     run::Call,
     undo::Undo,
@@ -42,38 +44,35 @@ pub(super) async fn add(
     let invocation = &call.invocation;
     cancel.race(call.client.reach()).await??;
     let path = invocation.netns.clone().unwrap_or_default();
-    let mut inside = Inside::open(&path)?;
-    attachment::take_turn_to_add(&inside.netns, cancel).await?;
+    let mut namespaces = Namespaces::open(&path)?;
+    attachment::take_turn_to_add(&namespaces.netns, cancel).await?;
 
     let asked = cancel.race(call.client.get("/config"));
-    let (agent, allocated) = tokio::join!(asked, allocate(call));
-    if let Ok(allocated) = &allocated {
-        undo.addresses = allocated.address.addresses().iter().collect();
-    }
+    let (agent, allocated) = tokio::join!(asked, allocate(call, undo));
     cancel.check()?;
     let Configuration { status: agent, .. } = agent??;
     check_mode(&agent)?;
-    let allocated = allocated?;
-    attachment::make_room(call, &mut inside).await?;
-    tracing::debug!(ifname = invocation.ifname, "interface's name is free");
+    let (allocated, earlier) = allocated?;
     let addresses =
         with_routers(allocated.address.addresses(), &allocated.host_addressing, &agent)?;
     tracing::debug!(?addresses, "addresses allocated");
 
-    undo.link = Some(interface::host_name(&invocation.attachment_id()));
-    let (host, mut container) = interface::create(invocation, &mut inside, mtu(&agent))?;
-    attachment::begin(call, &host)?;
-    let routers = interface::configure(&mut inside, &container, &addresses)?;
+    let (host, mut container) =
+        make_pair(call, undo, &mut namespaces, mtu(&agent), earlier.as_ref()).await?;
+    let has_ipv6 = addresses.iter().any(|(address, _)| address.is_ipv6());
+    Sysctl::default().prepare_host_side(&host.name, has_ipv6)?;
+    attachment::begin(call, &mut namespaces.node, &host)?;
+    let routers = interface::configure(&mut namespaces, &container, &addresses)?;
     cancel.check()?;
     tracing::debug!(host = host.name, ifindex = host.ifindex, "interface made");
 
-    let request = request(call, &host, &container, allocated.address, inside.cookie);
+    let request = request(call, &host, &container, allocated.address, namespaces.cookie);
     let mac = put_endpoint(call, &request, undo, cancel).await?;
     if !mac.is_zero() && mac != container.mac {
-        inside.socket.set_mac(container.ifindex, mac)?;
+        namespaces.container.set_mac(container.ifindex, mac)?;
         container.mac = mac;
     }
-    interface::wait_for_carriers(&mut inside, &host, &container)?;
+    interface::wait_for_carriers(&mut namespaces, &host, &container)?;
     let result = AddResult {
         host_name: host.name,
         host_mac: host.mac,
@@ -121,13 +120,52 @@ fn mtu(agent: &ConfigurationStatus) -> u32 {
     }
 }
 
-/// Not cancelled half-way: an address whose answer is not waited for could not be given back.
-async fn allocate(call: &Call) -> Result<IpamResponse, CniError> {
+/// Makes the pair. Most often nothing is in the way: that is looked at if the agent knows an endpoint of an
+/// earlier ADD, or the kernel an interface of that name.
+async fn make_pair(
+    call: &Call,
+    undo: &mut Undo,
+    namespaces: &mut Namespaces,
+    mtu: u32,
+    earlier: Option<&Endpoint>,
+) -> Result<(Link, Link), CniError> {
+    let name = interface::host_name(&call.invocation.attachment_id());
+    let mut create = |namespaces: &mut Namespaces| {
+        let made = interface::create(&call.invocation, namespaces, mtu);
+        // What was there is another ADD's.
+        if !matches!(made, Ok(None)) {
+            undo.link = Some(name.clone());
+        }
+        made
+    };
+    if earlier.is_none()
+        && let Some(pair) = create(namespaces)?
+    {
+        return Ok(pair);
+    }
+    attachment::make_room(call, namespaces, earlier).await?;
+    create(namespaces)?.ok_or_else(|| {
+        let msg = format!("{name} or {} appeared meanwhile", call.invocation.ifname);
+        let why = "something else on the node makes interfaces of that name: see who";
+        CniError::new(ErrorCode::Interface, msg, why)
+    })
+}
+
+/// Addresses, and what endpoint of an earlier ADD the agent has. Not cancelled half-way: an address whose
+/// answer is not waited for could not be given back.
+async fn allocate(
+    call: &Call,
+    undo: &mut Undo,
+) -> Result<(IpamResponse, Option<Endpoint>), CniError> {
     let path = format!("/ipam?owner={}", escape(&call.invocation.owner()));
     let client = call.client.clone().deadline(IPAM_DEADLINE);
     // The agent takes an address back that no endpoint claims in time.
     let headers = [("expiration", "true")];
-    Ok(client.send(Method::POST, &path, &headers, None::<&Value>).await?.json()?)
+    let allocated: IpamResponse =
+        client.send(Method::POST, &path, &headers, None::<&Value>).await?.json()?;
+    undo.addresses = allocated.address.addresses().iter().collect();
+    let earlier = attachment::endpoint(call, &call.invocation.attachment_id()).await?;
+    Ok((allocated, earlier))
 }
 
 /// Each address with the router of its family.

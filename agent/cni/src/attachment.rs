@@ -21,7 +21,7 @@ use volvox_system::{netlink::Socket, netns::Netns};
 use super::{
     CniError, ErrorCode,
     cancel::Cancel,
-    interface::{self, Inside},
+    interface::{self, Namespaces},
     run::Call,
 };
 
@@ -61,27 +61,31 @@ pub(super) async fn take_turn_to_add(netns: &Netns, cancel: &mut Cancel) -> Resu
 }
 
 /// Sees that nothing of the container's is in the way, and removes what an ADD left that never
-/// answered. The agent is to know all its endpoints by now: who got addresses from it may be sure.
-pub(super) async fn make_room(call: &Call, inside: &mut Inside) -> Result<(), CniError> {
+/// answered. The agent knew all its endpoints when it was asked for this attachment's: who got addresses
+/// from it before may be sure.
+pub(super) async fn make_room(
+    call: &Call,
+    namespaces: &mut Namespaces,
+    endpoint: Option<&Endpoint>,
+) -> Result<(), CniError> {
     let attachment = call.invocation.attachment_id();
     let name = interface::host_name(&attachment);
-    let endpoint = endpoint(call, &attachment).await?;
-    let mut socket = Socket::open()?;
-    if let Some(endpoint) = &endpoint {
+    let socket = &mut namespaces.node;
+    if let Some(endpoint) = endpoint {
         let own = &endpoint.status.networking.interface_name;
         let used = match own.as_str() {
             "" => None,
             own => socket.link_by_name(own)?,
         };
         if let Some(link) = used
-            && (*own != name || !is_unanswered(&mut socket, &link)?)
+            && (*own != name || !is_unanswered(socket, &link)?)
         {
             return Err(taken(call, format!("endpoint {} has it", endpoint.id)));
         }
     }
     let host = socket.link_by_name(&name)?;
     let ifname = &call.invocation.ifname;
-    let inside = inside.socket.link_by_name(ifname)?;
+    let inside = namespaces.container.link_by_name(ifname)?;
     if let Some(inside) = inside
         && !host.as_ref().is_some_and(|host| are_a_pair(host, &inside))
     {
@@ -135,19 +139,16 @@ pub(super) async fn endpoint(call: &Call, attachment: &str) -> Result<Option<End
 }
 
 /// Says on the host side that an ADD for the call's network is at it.
-pub(super) fn begin(call: &Call, host: &Link) -> Result<(), CniError> {
+pub(super) fn begin(call: &Call, node: &mut Socket, host: &Link) -> Result<(), CniError> {
     let alias = format!("{ALIAS}{}{ADDING}", tag(&call.config.name));
-    Ok(Socket::open()?.set_alias(host.ifindex, &alias)?)
+    Ok(node.set_alias(host.ifindex, &alias)?)
 }
 
 /// Says that the ADD has answered. The container uses the interface, whether this fails or not.
 pub(super) fn conclude(call: &Call) {
     let name = interface::host_name(&call.invocation.attachment_id());
     let alias = format!("{ALIAS}{}", tag(&call.config.name));
-    let conclude = || {
-        let mut socket = Socket::open()?;
-        socket.link_by_name(&name)?.map_or(Ok(()), |host| socket.set_alias(host.ifindex, &alias))
-    };
+    let conclude = || Socket::open()?.set_alias_of(&name, &alias);
     if let Err(error) = conclude() {
         tracing::error!(%error, "the interface is still marked as being made");
     }

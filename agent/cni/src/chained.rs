@@ -8,14 +8,13 @@ use std::{net::IpAddr, os::fd::AsFd};
 use serde_json::Value;
 use volvox_actors::{endpoints::endpoint::chained_datapath, model::Addresses, ports::Link};
 use volvox_rest::models::{AddressPair, Configuration, Endpoint};
-use volvox_system::netlink::Socket;
 
 use super::{
     CniError, ErrorCode,
     add::{check_datapath, put_endpoint, request},
     attachment,
     cancel::Cancel,
-    interface::Inside,
+    interface::Namespaces,
     result::PreviousResult,
     run::Call,
     undo::Undo,
@@ -38,9 +37,9 @@ pub(super) async fn add(
     let agent: Configuration = cancel.race(call.client.get("/config")).await??;
     check_datapath(&agent.status)?;
     let path = invocation.netns.clone().unwrap_or_default();
-    let mut inside = Inside::open(&path)?;
-    attachment::take_turn_to_add(&inside.netns, cancel).await?;
-    let (host, container) = find(&invocation.ifname, &mut inside)?;
+    let mut namespaces = Namespaces::open(&path)?;
+    attachment::take_turn_to_add(&namespaces.netns, cancel).await?;
+    let (host, container) = find(&invocation.ifname, &mut namespaces)?;
     let addresses = addresses(&container, previous)?;
     tracing::debug!(host = host.name, ifindex = host.ifindex, ?addresses, "interface found");
     attachment::make_room_behind(call, &host).await?;
@@ -48,15 +47,15 @@ pub(super) async fn add(
 
     let Addresses { ipv4, ipv6 } = addresses;
     let addressing = AddressPair { ipv4, ipv6, ..AddressPair::default() };
-    let mut request = request(call, &host, &container, addressing, inside.cookie);
+    let mut request = request(call, &host, &container, addressing, namespaces.cookie);
     request.datapath_configuration = chained_datapath();
     put_endpoint(call, &request, undo, cancel).await?;
     Ok(previous.hand_on(call.config.version))
 }
 
 /// Sees that the endpoint still is at the interface that the container has.
-pub(super) fn check(call: &Call, inside: &mut Inside, endpoint: &Endpoint) -> Result<(), CniError> {
-    let (host, container) = find(&call.invocation.ifname, inside)?;
+pub(super) fn check(call: &Call, namespaces: &mut Namespaces, endpoint: &Endpoint) -> Result<(), CniError> {
+    let (host, container) = find(&call.invocation.ifname, namespaces)?;
     let networking = &endpoint.status.networking;
     if networking.interface_index == host.ifindex && networking.mac == container.mac {
         return Ok(());
@@ -75,8 +74,8 @@ pub(super) fn check(call: &Call, inside: &mut Inside, endpoint: &Endpoint) -> Re
 
 /// Both sides of the container's interface, the node's first. Each is to name the other, and the
 /// node's side this very container: numbers alone are the same in many namespaces.
-fn find(ifname: &str, inside: &mut Inside) -> Result<(Link, Link), CniError> {
-    let all = inside.socket.links()?;
+fn find(ifname: &str, namespaces: &mut Namespaces) -> Result<(Link, Link), CniError> {
+    let all = namespaces.container.links()?;
     let container = all.into_values().find(|link| link.name == ifname).ok_or_else(|| {
         let msg = format!("the container has no interface {ifname}");
         let why = "the plugin before volvox-cni said that it made one: see that plugin's log";
@@ -89,9 +88,9 @@ fn find(ifname: &str, inside: &mut Inside) -> Result<(Link, Link), CniError> {
             "policy is enforced at the node's side of a veth pair: use a plugin that makes one";
         return Err(CniError::new(ErrorCode::UnsupportedField, msg, why));
     }
-    let mut socket = Socket::open()?;
+    let socket = &mut namespaces.node;
     let host = socket.link_by_index(container.peer_ifindex)?;
-    let here = socket.netns_id(inside.netns.as_fd())?;
+    let here = socket.netns_id(namespaces.netns.as_fd())?;
     let is_peer = |host: &Link| {
         host.kind.as_deref() == Some(VETH)
             && host.peer_ifindex == container.ifindex

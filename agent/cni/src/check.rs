@@ -6,7 +6,7 @@ use volvox_actors::ports::Link;
 use volvox_rest::{RestError, escape, models::EndpointHealth};
 
 use super::{
-    CniError, ErrorCode, attachment, chained, interface::Inside, result::PreviousResult, run::Call,
+    CniError, ErrorCode, attachment, chained, interface::Namespaces, result::PreviousResult, run::Call,
 };
 
 /// Sees that the container still has what an ADD gave it.
@@ -17,8 +17,8 @@ pub(super) async fn check(call: &Call) -> Result<(), CniError> {
         return Err(CniError::new(ErrorCode::InvalidConfig, "prevResult is missing", why));
     };
     check_health(call).await?;
-    let mut inside = Inside::open(invocation.netns.as_deref().unwrap_or("".as_ref()))?;
-    let mut links = inside.socket.links()?.into_values();
+    let mut namespaces = Namespaces::open(invocation.netns.as_deref().unwrap_or("".as_ref()))?;
+    let mut links = namespaces.container.links()?.into_values();
     let link = links
         .find(|link| link.name == invocation.ifname)
         .ok_or_else(|| mismatch(&invocation.ifname, "it is gone"))?;
@@ -31,7 +31,7 @@ pub(super) async fn check(call: &Call) -> Result<(), CniError> {
         let why = "it went while it was looked at: create the pod anew";
         CniError::new(ErrorCode::UnknownContainer, "no such endpoint", why)
     })?;
-    chained::check(call, &mut inside, &endpoint)
+    chained::check(call, &mut namespaces, &endpoint)
 }
 
 async fn check_health(call: &Call) -> Result<(), CniError> {

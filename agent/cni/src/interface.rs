@@ -22,21 +22,22 @@ pub(super) fn host_name(attachment_id: &str) -> String {
     format!("lxc{}", hex(&Sha256::digest(attachment_id)[..6]))
 }
 
-/// The container's namespace, and a socket in it. It is entered once for all that a socket can ask: each time
-/// costs a thread, for which a busy node has to find a processor.
-pub(super) struct Inside {
+/// The container's namespace and the node's, with a socket in each for all that is asked and changed there.
+pub(super) struct Namespaces {
+    /// The container's.
     pub(super) netns: Netns,
-    pub(super) socket: Socket,
-    /// The namespace's own number.
+    pub(super) container: Socket,
+    pub(super) node: Socket,
+    /// The number of the container's.
     pub(super) cookie: u64,
 }
 
-impl Inside {
-    /// Opens it. The node's own namespace is refused: in it, `eth0` is the node's.
+impl Namespaces {
+    /// Opens them. The node's own is refused as a container's: in it, `eth0` is the node's.
     pub(super) fn open(path: &Path) -> Result<Self, CniError> {
         let netns = Netns::open(path)?;
         let enter = || Ok::<_, CniError>((Socket::open()?, own_cookie()?));
-        let (socket, cookie) = netns.run(enter)??;
+        let (container, cookie) = netns.visit(enter)??;
         if cookie == own_cookie()? {
             return Err(CniError::new(
                 ErrorCode::InvalidEnvironment,
@@ -44,51 +45,61 @@ impl Inside {
                 "it is the node's own namespace, not a container's",
             ));
         }
-        Ok(Self { netns, socket, cookie })
+        Ok(Self { netns, container, node: Socket::open()?, cookie })
     }
 }
 
 /// What a further interface of a container adds to its number for the table of its routes.
 const TABLE_BASE: u32 = 1000;
 
-/// Makes the pair, both sides down. Answers both sides, the host's first.
+/// Makes the pair, both sides down. Answers both sides, the host's first; `None` if one of their names is
+/// taken.
 ///
 /// The host side stays down until the agent has attached its programs: until then nothing passes.
 pub(super) fn create(
     invocation: &Invocation,
-    inside: &mut Inside,
+    namespaces: &mut Namespaces,
     mtu: u32,
-) -> Result<(Link, Link), CniError> {
+) -> Result<Option<(Link, Link)>, CniError> {
     let attachment_id = invocation.attachment_id();
     let name = host_name(&attachment_id);
-    let mut socket = Socket::open()?;
-    socket.create_veth(&Veth {
+    let veth = Veth {
         name: &name,
         peer: &invocation.ifname,
-        peer_netns: Some(inside.netns.as_fd()),
+        peer_netns: Some(namespaces.netns.as_fd()),
         mtu,
         mac: mac("host", &attachment_id),
         peer_mac: mac("container", &attachment_id),
-    })?;
-    Sysctl::default().prepare_host_side(&name)?;
-    let host = socket.link_by_name(&name)?.ok_or_else(|| vanished(&name))?;
-    let ifname = &invocation.ifname;
-    let container = inside.socket.link_by_name(ifname)?.ok_or_else(|| vanished(ifname))?;
-    Ok((host, container))
+    };
+    let host = match namespaces.node.create_veth(&veth) {
+        Err(error) if error.is_taken() => return Ok(None),
+        made => made?.ok_or_else(|| vanished(&name))?,
+    };
+    // It is as it was asked for, and the host's side has its number: the kernel need not be asked again.
+    let container = Link {
+        ifindex: host.peer_ifindex,
+        name: invocation.ifname.clone(),
+        mac: veth.peer_mac,
+        mtu: host.mtu,
+        peer_ifindex: host.ifindex,
+        kind: host.kind.clone(),
+        ..Link::default()
+    };
+    Ok(Some((host, container)))
 }
 
 /// Gives the container's side its addresses, brings it up and routes through the router of each
 /// address: everything where nothing is routed yet, else only what is sent from that address, for
 /// another interface of the container has the default route. Answers whose routers have it now.
 pub(super) fn configure(
-    inside: &mut Inside,
+    namespaces: &mut Namespaces,
     container: &Link,
     addresses: &[(IpAddr, IpAddr)],
 ) -> Result<Vec<IpAddr>, CniError> {
     if addresses.iter().any(|(address, _)| address.is_ipv6()) {
-        inside.netns.run(|| Sysctl::default().enable_ipv6(&container.name))??;
+        namespaces.netns.visit(|| Sysctl::default().enable_ipv6(&container.name))??;
     }
-    let socket = &mut inside.socket;
+    let socket = &mut namespaces.container;
     let others: Vec<bool> = socket.default_routes()?.iter().map(|it| it.is_ipv4).collect();
     socket.set_link_up(container.ifindex)?;
     let mut first = Vec::new();
@@ -109,12 +120,14 @@ pub(super) fn configure(
 /// Waits until both sides carry packets. Before, a pod's first packet would be lost, or wait a second
 /// for the neighbour that was asked for in vain.
 pub(super) fn wait_for_carriers(
-    inside: &mut Inside,
+    namespaces: &mut Namespaces,
     host: &Link,
     container: &Link,
 ) -> Result<(), CniError> {
-    let outside = Socket::open()?.wait_for_carrier(host.ifindex, CARRIER_PATIENCE)?;
-    if !(outside && inside.socket.wait_for_carrier(container.ifindex, CARRIER_PATIENCE)?) {
+    let Namespaces { node, container: inside, .. } = namespaces;
+    if !(node.wait_for_carrier(host.ifindex, CARRIER_PATIENCE)?
+        && inside.wait_for_carrier(container.ifindex, CARRIER_PATIENCE)?)
+    {
         // It is the pod's as it is: perhaps somebody took one side down.
         tracing::warn!(host = host.name, ?CARRIER_PATIENCE, "the interface has no carrier");
     }

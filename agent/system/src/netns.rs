@@ -75,6 +75,24 @@ impl Netns {
         })
     }
 
+    /// The same on the calling thread, which comes back afterwards: for a program that has but one, and
+    /// would wait for a processor for another.
+    ///
+    /// # Panics
+    ///
+    /// If the kernel does not let it come back: what follows would be done to another's network.
+    pub fn visit<T>(&self, work: impl FnOnce() -> T) -> Result<T, NetnsError> {
+        let enter = |netns: &Self| {
+            move_into_link_name_space(netns.as_fd(), Some(LinkNameSpaceType::Network))
+                .map_err(|errno| NetnsError::Enter { op: "enter the", source: errno.into() })
+        };
+        let home = Self::current()?;
+        enter(self)?;
+        let done = work();
+        enter(&home).expect("a thread may return to the namespace that it came from");
+        Ok(done)
+    }
+
     /// The number that the kernel never gives to another namespace until it is booted again.
     pub fn cookie(&self) -> Result<u64, NetnsError> {
         self.run(own_cookie)?
@@ -153,6 +171,16 @@ mod tests {
         assert_eq!(netns.cookie().unwrap(), netns.cookie().unwrap());
         let seen = netns.run(|| std::fs::read_to_string("/proc/thread-self/net/dev")).unwrap();
         assert_eq!(seen.unwrap().lines().skip(2).count(), 1);
+    }
+
+    #[test]
+    fn a_visit_ends_where_it_began() {
+        let (here, there) = (own_cookie().unwrap(), Netns::create().unwrap());
+        let seen = there.visit(|| own_cookie().unwrap()).unwrap();
+        assert_eq!((seen, own_cookie().unwrap()), (there.cookie().unwrap(), here));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(Netns::open(file.path()).unwrap().visit(|| ()).is_err());
+        assert_eq!(own_cookie().unwrap(), here);
     }
 
     #[test]

@@ -13,7 +13,8 @@ use super::{InheritedAddresses, others::Others, remote::RemoteAddresses};
 use crate::{
     cluster::{addresses::pods::PodAddresses, allocator::Renewed, kvstore::Owner},
     endpoints::endpoint::Announcement,
-    model::{ClusterId, EndpointId, IdentityId, SharedPorts},
+    model::{ClusterId, EndpointId, IdentityId, Labels, SharedPorts},
+    policy::identity::reserved::NAMESPACE,
     ports::ObjectKey,
 };
 
@@ -80,8 +81,8 @@ impl AddressesState {
             return Some(owner);
         };
         let said = self.remote.labels_of(owner.identity);
-        let (stands, is_free) = (said == Some(&labels), said.is_none());
-        if stands {
+        let is_free = said.is_none();
+        if said.is_some_and(|said| are_same(said, &labels)) {
             return Some(owner);
         }
         self.unmatched.insert(prefix, owner.clone());
@@ -161,4 +162,11 @@ impl AddressesState {
         }
         before
     }
+}
+
+/// Whether labels of a CiliumEndpoint are those of an identity. Who leaves the namespace out means the
+/// one that the object is in.
+fn are_same(identity: &Labels, said: &Labels) -> bool {
+    let is_shorter = said.get(NAMESPACE).is_none();
+    identity.iter().filter(|label| !is_shorter || label.key != NAMESPACE).eq(said.iter())
 }

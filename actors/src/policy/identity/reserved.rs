@@ -23,7 +23,7 @@ pub(crate) const CLUSTER: &str = "io.cilium.k8s.policy.cluster";
 /// Key of the service account's name.
 const ACCOUNT: &str = "io.cilium.k8s.policy.serviceaccount";
 /// Key of the pod's namespace.
-const NAMESPACE: &str = "io.kubernetes.pod.namespace";
+pub(crate) const NAMESPACE: &str = "io.kubernetes.pod.namespace";
 /// Key of the namespace's own name label.
 const NAMESPACE_NAME: &str = "io.cilium.k8s.namespace.labels.kubernetes.io/metadata.name";
 

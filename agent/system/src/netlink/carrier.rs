@@ -9,7 +9,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::{NetlinkError, Socket, message::array, socket::Call};
+use super::{NetlinkError, Socket, link::without_statistics, message::array, socket::Call};
 
 /// `IF_OPER_UP`: up, with a carrier, and with the queue that sends.
 const OPERATIONAL: u8 = 6;
@@ -28,13 +28,13 @@ impl Socket {
     ) -> Result<bool, NetlinkError> {
         let call = Call::new("wait for the carrier of", format!("interface {ifindex}"));
         let deadline = Instant::now() + longest;
-        // From now on every change of an interface is told.
+        if self.has_carrier(&call, ifindex)? {
+            return Ok(true);
+        }
+        // From now on every change of an interface is told, of all others too.
         self.join(&call, libc::RTNLGRP_LINK)?;
         loop {
-            let mut request = LinkMessage::default();
-            request.header.index = ifindex;
-            let message = RouteNetlinkMessage::GetLink(request);
-            if self.get(&call, message, operational)?.unwrap_or(false) {
+            if self.has_carrier(&call, ifindex)? {
                 return Ok(true);
             }
             let left = deadline.saturating_duration_since(Instant::now());
@@ -42,6 +42,14 @@ impl Socket {
                 return Ok(false);
             }
         }
+    }
+
+    fn has_carrier(&mut self, call: &Call, ifindex: u32) -> Result<bool, NetlinkError> {
+        let mut request = LinkMessage::default();
+        request.header.index = ifindex;
+        request.attributes.push(without_statistics());
+        let message = RouteNetlinkMessage::GetLink(request);
+        Ok(self.get(call, message, operational)?.unwrap_or(false))
     }
 
     /// Waits until something is told, and takes it; false when the time is over before.

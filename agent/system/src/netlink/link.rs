@@ -92,6 +92,19 @@ impl Socket {
         self.set_attribute("set the alias of", ifindex, attribute)
     }
 
+    /// The same for the interface of that name. False if there is none.
+    pub fn set_alias_of(&mut self, name: &str, alias: &str) -> Result<bool, NetlinkError> {
+        let mut request = LinkMessage::default();
+        request.attributes.push(LinkAttribute::IfName(name.to_owned()));
+        request.attributes.push(LinkAttribute::IfAlias(alias.to_owned()));
+        let call = Call::new("set the alias of", name);
+        match self.change(&call, RouteNetlinkMessage::SetLink(request), 0) {
+            Ok(()) => Ok(true),
+            Err(error) if error.is_absent() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// That text; `None` if it has none, or is gone.
     pub fn alias(&mut self, ifindex: u32) -> Result<Option<String>, NetlinkError> {
         let mut request = LinkMessage::default();
@@ -185,7 +198,7 @@ impl Socket {
     }
 }
 
-fn without_statistics() -> LinkAttribute {
+pub(super) fn without_statistics() -> LinkAttribute {
     LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats])
 }
 

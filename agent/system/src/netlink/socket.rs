@@ -88,7 +88,18 @@ impl Socket {
         message: RouteNetlinkMessage,
         parse: impl Fn(u16, &[u8]) -> Option<T>,
     ) -> Result<Option<T>, NetlinkError> {
-        self.send(call, message, NLM_F_REQUEST | NLM_F_ACK)?;
+        self.ask(call, message, NLM_F_REQUEST | NLM_F_ACK, parse)
+    }
+
+    /// Asks with these flags. `parse` makes what is answered of the message's type and bytes.
+    pub(super) fn ask<T>(
+        &mut self,
+        call: &Call,
+        message: RouteNetlinkMessage,
+        flags: u16,
+        parse: impl Fn(u16, &[u8]) -> Option<T>,
+    ) -> Result<Option<T>, NetlinkError> {
+        self.send(call, message, flags)?;
         let mut found = None;
         self.collect(call, &mut |kind, bytes| found = parse(kind, bytes))?;
         Ok(found)

@@ -2,14 +2,14 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_ECHO, NLM_F_EXCL, NLM_F_REQUEST};
 use netlink_packet_route::{
     RouteNetlinkMessage,
     link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkInfo, LinkMessage},
 };
-use volvox_actors::model::Mac;
+use volvox_actors::{model::Mac, ports::Link};
 
-use super::{NetlinkError, Socket, socket::Call};
+use super::{NetlinkError, Socket, link, socket::Call};
 
 /// A pair of virtual Ethernet interfaces to be made, both down.
 #[derive(Clone, Copy, Debug)]
@@ -31,8 +31,9 @@ pub struct Veth<'a> {
 
 impl Socket {
     /// Makes a veth pair in one step: no half of it is ever visible under another name or in
-    /// another namespace than desired.
-    pub fn create_veth(&mut self, veth: &Veth<'_>) -> Result<(), NetlinkError> {
+    /// another namespace than desired. Answers the side in the socket's namespace; `None` if it is
+    /// gone already.
+    pub fn create_veth(&mut self, veth: &Veth<'_>) -> Result<Option<Link>, NetlinkError> {
         let mut peer = LinkMessage::default();
         peer.attributes = side(veth.peer, veth.mtu, veth.peer_mac);
         if let Some(netns) = veth.peer_netns {
@@ -45,7 +46,12 @@ impl Socket {
             LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer))),
         ]));
         let call = Call::new("create the veth pair", format!("{} and {}", veth.name, veth.peer));
-        self.change(&call, RouteNetlinkMessage::NewLink(request), NLM_F_CREATE | NLM_F_EXCL)
+        let flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL | NLM_F_ECHO;
+        match self.ask(&call, RouteNetlinkMessage::NewLink(request), flags, link::parse)? {
+            Some(made) => Ok(Some(made)),
+            // Linux says what it made since 6.2.
+            None => self.link_by_name(veth.name),
+        }
     }
 }
 

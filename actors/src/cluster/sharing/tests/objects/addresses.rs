@@ -9,6 +9,8 @@ use super::fixture::{
 };
 use crate::testing::allow_from;
 
+const NAMESPACE: &str = "k8s:io.kubernetes.pod.namespace";
+
 #[test]
 fn addresses_of_other_nodes_are_in_force_once_policies_know_their_identity() {
     let (world, cluster) = fixture();
@@ -58,5 +60,23 @@ fn rubbish_costs_its_own_object() {
     cluster.apply(identity(300, labels("cache")));
     world.advance(Duration::from_secs(1));
     assert_eq!(mapped(&world, "10.0.9.4/32"), Some(300));
+    world.audit();
+}
+
+/// Some write the labels of a pod without its namespace, which the object itself names.
+#[test]
+fn labels_without_a_namespace_are_those_of_the_number_beside_them() {
+    let (world, cluster) = fixture();
+    let short = |label: &str| identity(4000, json!({ "k8s:app": label, NAMESPACE: "ns" }));
+    let mut db = endpoint("db", "10.0.9.1", 4000);
+    db["status"]["identity"]["labels"] = json!(["k8s:app=db"]);
+    cluster.apply(short("db"));
+    cluster.apply(db);
+    world.advance(Duration::from_secs(1));
+    assert_eq!(mapped(&world, "10.0.9.1/32"), Some(4000));
+    // The number is somebody else's now.
+    cluster.apply(short("cache"));
+    world.advance(Duration::from_secs(1));
+    assert_eq!(mapped(&world, "10.0.9.1/32"), None);
     world.audit();
 }
