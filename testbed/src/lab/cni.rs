@@ -14,7 +14,16 @@ use super::{Node, Pod, pod::INTERFACE, strace};
 
 /// `ADD`; the pod's addresses.
 pub fn add(node: &Node, pod: &Pod) -> Result<Vec<IpAddr>> {
-    let result: Value = serde_json::from_slice(&call(node, "ADD", pod, &[])?)?;
+    addresses(&add_with_result(node, pod)?)
+}
+
+/// `ADD`; what the plugin answers, which the next one in a list gets.
+pub fn add_with_result(node: &Node, pod: &Pod) -> Result<Value> {
+    Ok(serde_json::from_slice(&call(node, "ADD", pod, &[])?)?)
+}
+
+/// The addresses of a result.
+pub fn addresses(result: &Value) -> Result<Vec<IpAddr>> {
     let addresses = result["ips"].as_array().context("the result has no ips")?;
     addresses
         .iter()
@@ -71,6 +80,8 @@ fn finished(
 ) -> Result<Vec<u8>> {
     let mut child = started
         .env_clear()
+        // Others' plugins start programs of their own, as `iptables`.
+        .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
         .env("CNI_COMMAND", command)
         .env("CNI_CONTAINERID", &pod.container_id)
         .env("CNI_NETNS", pod.netns.path())
