@@ -96,7 +96,7 @@ pub fn resources(node: &str) -> Vec<(Feed, Vec<Resource>)> {
     ]
 }
 
-/// CustomResourceDefinitions, which are looked at one by one and not watched.
+/// CustomResourceDefinitions, each of which is looked at alone.
 pub fn definitions() -> Resource {
     plain(
         "customresourcedefinitions",

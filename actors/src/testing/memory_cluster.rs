@@ -99,6 +99,8 @@ enum Delay {
 
 struct ObjectWatcher {
     kind: String,
+    /// The one definition that is watched, if it is one.
+    definition: Option<String>,
     seen: u64,
     reported: bool,
     waiting: Option<Reply<WatchReply>>,
@@ -291,7 +293,11 @@ impl Server {
                     key: key.clone(),
                     value: value.clone(),
                 };
-                self.listings.insert(self.lists, (self.version, all.map(object).collect()));
+                let all = match kind == definitions().kind {
+                    true => self.definitions(name),
+                    false => all.map(object).collect(),
+                };
+                self.listings.insert(self.lists, (self.version, all));
                 (Some(self.lists), Some(0))
             }
         };
@@ -407,7 +413,17 @@ fn expired() -> ClusterError {
 impl ObjectWatcher {
     /// Whether something happened that it has not seen.
     fn lacks(&self, history: &[(u64, String, ObjectChange)]) -> bool {
-        history.iter().any(|(at, kind, _)| *at > self.seen && *kind == self.kind)
+        history.iter().any(|happened| self.concerns(happened))
+    }
+
+    fn concerns(&self, (at, kind, change): &(u64, String, ObjectChange)) -> bool {
+        let is_watched = |name: &String| match change {
+            ObjectChange::Applied(Object { key, .. }) | ObjectChange::Deleted(key) => {
+                key.name == *name
+            }
+            ObjectChange::Reached(_) => true,
+        };
+        *at > self.seen && *kind == self.kind && self.definition.as_ref().is_none_or(is_watched)
     }
 
     /// What happened since it looked last. The first look says that the watch began.
@@ -416,7 +432,7 @@ impl ObjectWatcher {
         history: &[(u64, String, ObjectChange)],
         version: u64,
     ) -> Option<Vec<ObjectChange>> {
-        let new = history.iter().filter(|(at, kind, _)| *at > self.seen && *kind == self.kind);
+        let new = history.iter().filter(|happened| self.concerns(happened));
         let mut changes: Vec<ObjectChange> = new.map(|(_, _, change)| change.clone()).collect();
         if changes.is_empty() && self.reported {
             return None;

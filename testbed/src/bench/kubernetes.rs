@@ -47,7 +47,11 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
     let all = scene.cluster.server.asked_by_agents()?;
     let more = all.get(before..).context("the log of requests went")?;
     let counted = more.iter().filter(|it| it.verb != "watch" && !it.uri.contains("/leases"));
+    let counted: Vec<_> = counted.collect();
+    for request in &counted {
+        volvox_system::complain!("not a watch: {} {}", request.verb, request.uri);
+    }
     let nodes = scene.cluster.machines.len() as f64;
-    asked.push(counted.count() as f64 * (HOUR.as_secs_f64() / quiet.as_secs_f64()) / nodes);
+    asked.push(counted.len() as f64 * (HOUR.as_secs_f64() / quiet.as_secs_f64()) / nodes);
     Ok(vec![ready, lost, rolled, asked])
 }

@@ -46,6 +46,12 @@ pub(super) enum SourceAnswer {
         /// The definition.
         answer: Result<Result<Option<Definition>, ClusterError>, AskError>,
     },
+    /// Its definition, as long as there was none.
+    DefinitionListed(Result<Result<Page, ClusterError>, AskError>),
+    /// What the watch for it of that number saw.
+    DefinitionSeen(u64, Result<Result<Vec<ObjectChange>, ClusterError>, AskError>),
+    /// That watch should have ended by now.
+    DefinitionSilent(u64),
     /// What the watch of that number saw.
     Seen(u64, Result<Result<Vec<ObjectChange>, ClusterError>, AskError>),
     /// Nothing was said since the word of that number.
@@ -59,6 +65,9 @@ impl Message for SourceAnswer {
         match self {
             Self::Listed(_) => "Listed",
             Self::Defined { .. } => "Defined",
+            Self::DefinitionListed(_) => "DefinitionListed",
+            Self::DefinitionSeen(..) => "DefinitionSeen",
+            Self::DefinitionSilent(_) => "DefinitionSilent",
             Self::Seen(..) => "Seen",
             Self::Silent(_) => "Silent",
             Self::Retry => "Retry",

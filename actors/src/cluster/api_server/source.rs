@@ -1,8 +1,11 @@
 //! The actor of one resource: list, watch, notice silence or another server, and list again. The
 //! supervisor decides what is held back.
 
+mod undefined;
+
 use std::{rc::Rc, time::Duration};
 
+use self::undefined::AwaitedDefinition;
 use super::{
     ClusterMsg, Heard, SourceMsg, SourceState,
     answers::SourceAnswer,
@@ -15,7 +18,7 @@ use crate::{
     cluster::backoff::Backoff,
     host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives, Time, TimerId},
     mutants::{Mutant, mutated},
-    ports::{Cluster, ClusterError, Definition, ObjectChange, ObjectWatch, Page, Resource},
+    ports::{Cluster, ClusterError, ObjectChange, ObjectWatch, Page, Resource},
 };
 
 /// How long a page of a list may take; the port notices itself when nothing comes any more.
@@ -33,8 +36,6 @@ const SILENCE_MAX: Duration = Duration::from_millis(28_500);
 const LISTED_MAX: usize = 250;
 /// A watch that ends sooner failed, whatever its end says.
 const WATCH_SHORT: Duration = Duration::from_secs(5);
-/// How often it is looked whether a missing definition is there.
-const UNDEFINED_PAUSE: Duration = Duration::from_secs(10);
 
 /// One kind of objects: lists it, watches it, tells what changed.
 pub(super) struct Source {
@@ -56,6 +57,8 @@ pub(super) struct Source {
     /// Where a watch goes on from; none if all is to be listed.
     version: Option<String>,
     watch: Option<Box<dyn ObjectWatch>>,
+    /// Watches for its definition, while there is none.
+    definition: Option<AwaitedDefinition>,
     /// Counts watches: what an earlier one says counts no more.
     watches: u64,
     opened: Time,
@@ -101,6 +104,7 @@ impl Source {
             pages: PartialList::new(telling),
             version: None,
             watch: None,
+            definition: None,
             watches: 0,
             opened: Time::default(),
             words: 0,
@@ -117,7 +121,7 @@ impl Source {
     }
 
     fn list(&mut self, cx: &mut Cx<'_, Self>, next: Option<String>) {
-        self.watch = None;
+        (self.watch, self.definition) = (None, None);
         let why = format!("a list of {}", self.resource().name);
         let reply = cx.expect("cluster", LIST_PATIENCE, why, SourceAnswer::Listed);
         self.cluster.list(self.resource(), next, reply);
@@ -185,57 +189,6 @@ impl Source {
     fn overrun(&mut self, cx: &mut Cx<'_, Self>) {
         self.version = None;
         self.rest(cx, ClusterError::Failed("the agent has too much to do".to_owned()));
-    }
-
-    /// The server has no such resource. Only if nobody defined it there are no such objects: one
-    /// that has just been started does not serve all that is defined.
-    fn ask_definition(&mut self, cx: &mut Cx<'_, Self>, refusal: Option<ClusterError>) {
-        let Some(definition) = self.resource().definition else { return };
-        let why = format!("whether there is a CustomResourceDefinition {definition}");
-        let then = move |answer| SourceAnswer::Defined { refusal, answer };
-        let reply = cx.expect("cluster", LIST_PATIENCE, why, then);
-        self.cluster.definition(definition, reply);
-    }
-
-    fn defined(
-        &mut self,
-        cx: &mut Cx<'_, Self>,
-        refusal: Option<ClusterError>,
-        answer: Result<Result<Option<Definition>, ClusterError>, AskError>,
-    ) {
-        match (ClusterError::of(answer), refusal) {
-            (Err(_), Some(refusal)) => self.rest(cx, refusal),
-            (Ok(Some(definition)), Some(refusal)) if definition.established => {
-                self.rest(cx, refusal);
-            }
-            (Ok(Some(definition)), None) if definition.established => {
-                let Resource { name, api_version, .. } = self.resource();
-                let error = format!("{name} are defined, but not served as {api_version}");
-                // It may serve another version.
-                self.form = (self.form + 1) % self.forms.len();
-                self.rest(cx, ClusterError::NotFound(error));
-            }
-            // One that was never established never had objects.
-            (Ok(_), _) => {
-                self.pages.clear();
-                let deltas = self.memory.reported.list(Vec::new());
-                if self.tell(deltas) {
-                    self.say(SourceState::Undefined);
-                    if !self.needed {
-                        self.memory.synced = true;
-                        self.answer();
-                    }
-                }
-                let definition = self.resource().definition.unwrap_or_default();
-                let why = format!(
-                    "CustomResourceDefinition {definition} to be registered, without which there \
-                     are no {}",
-                    self.resource().name
-                );
-                self.backoff.pause(cx, UNDEFINED_PAUSE, why, || SourceAnswer::Retry);
-            }
-            (Err(error), None) => self.rest(cx, error),
-        }
     }
 
     fn open(&mut self, cx: &mut Cx<'_, Self>) {
@@ -371,7 +324,7 @@ impl Source {
     fn relist(&mut self, cx: &mut Cx<'_, Self>) {
         self.version = None;
         self.memory.reached = None;
-        if self.watch.is_some() {
+        if self.watch.is_some() || self.definition.is_some() {
             self.list(cx, None);
         }
     }
@@ -464,6 +417,7 @@ impl Behaviour for Source {
                 if synced { reply.send(()) } else { self.waiting.push(reply) }
             }
             SourceMsg::Relist => self.relist(cx),
+            SourceMsg::Defined if self.definition.is_some() => self.list(cx, None),
             SourceMsg::Defined => self.end_pause(cx),
         }
     }
@@ -472,6 +426,11 @@ impl Behaviour for Source {
         match answer {
             SourceAnswer::Listed(answer) => self.listed(cx, answer),
             SourceAnswer::Defined { refusal, answer } => self.defined(cx, refusal, answer),
+            SourceAnswer::DefinitionListed(answer) => self.definition_listed(cx, answer),
+            SourceAnswer::DefinitionSeen(number, answer) => {
+                self.definition_seen(cx, number, answer);
+            }
+            SourceAnswer::DefinitionSilent(number) => self.definition_silent(cx, number),
             SourceAnswer::Seen(number, answer) => self.seen(cx, number, answer),
             SourceAnswer::Silent(word) => self.silent(cx, word),
             SourceAnswer::Retry => self.end_pause(cx),

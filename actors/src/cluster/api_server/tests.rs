@@ -207,6 +207,34 @@ fn a_missing_definition_holds_nobody_up_and_is_waited_for() {
     assert_ne!(policy_of_web(&world), before);
 }
 
+/// An unchanged cluster is asked nothing, also of what nobody has defined.
+#[test]
+fn a_definition_that_is_missing_is_watched_and_not_asked_for() {
+    let (mut world, cluster) = world();
+    let (kind, definition) =
+        ("ClusterNetworkPolicy", "clusternetworkpolicies.policy.networking.k8s.io");
+    cluster.define(definition, false);
+    world.restart();
+    world.advance(MINUTE);
+    let asked = || [kind, "CustomResourceDefinition"].map(|kind| cluster.lists_of(kind));
+    let before = asked();
+    for _ in 0..10 {
+        world.advance(MINUTE);
+    }
+    // Watches in memory never end: one that should have is taken for one whose other end is gone.
+    let [lists, _] = asked();
+    assert!(lists - before[0] <= 20, "{lists} after {before:?}");
+    cluster.define("other.example.org", true);
+    world.advance(Duration::from_secs(1));
+    assert_eq!(asked()[0], lists, "the definition is another one");
+    cluster.define(definition, true);
+    world.advance(Duration::from_secs(1));
+    assert_eq!(asked()[0], lists + 1, "it is listed as soon as it is defined");
+    let synced = states(&world).into_iter().find(|it| it.0 == "clusternetworkpolicies").unwrap();
+    assert!(matches!(synced.2, SourceState::Synced(_)), "{synced:?}");
+    world.audit();
+}
+
 #[test]
 fn a_right_that_is_missing_matters_only_where_there_is_a_definition() {
     let (mut world, cluster) = world();

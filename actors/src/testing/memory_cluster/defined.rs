@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{MemoryCluster, Server};
 use crate::{
     cluster::resources::definitions,
-    ports::{ClusterError, Definition, Verb},
+    ports::{ClusterError, Definition, Object, ObjectChange, ObjectKey, Verb},
     testing::patches,
 };
 
@@ -43,17 +43,23 @@ impl DefinedKinds {
 impl MemoryCluster {
     /// Whether there is that definition from now on. It says nothing of its objects.
     pub fn define(&self, definition: &str, there: bool) {
-        let defined = &mut self.0.borrow_mut().defined;
+        let mut server = self.0.borrow_mut();
         match there {
-            true => defined.put(definition, json!({})),
-            false => drop(defined.objects.remove(definition)),
+            true => server.put_definition(definition, json!({})),
+            false => {
+                server.defined.objects.remove(definition);
+                server.happened(
+                    definitions().kind.to_owned(),
+                    ObjectChange::Deleted(key(definition)),
+                );
+            }
         }
     }
 
     /// Somebody makes a definition, or changes it to that.
     pub fn define_as(&self, object: &Value) {
         let name = object["metadata"]["name"].as_str().unwrap();
-        self.0.borrow_mut().defined.put(name, object.clone());
+        self.0.borrow_mut().put_definition(name, object.clone());
     }
 
     /// A definition as it is.
@@ -71,7 +77,25 @@ impl MemoryCluster {
     }
 }
 
+fn key(name: &str) -> ObjectKey {
+    ObjectKey { namespace: String::new(), name: name.to_owned() }
+}
+
 impl Server {
+    fn put_definition(&mut self, name: &str, object: Value) {
+        self.defined.put(name, object);
+        let value = self.defined.objects[name].clone();
+        let applied = ObjectChange::Applied(Object { key: key(name), value });
+        self.happened(definitions().kind.to_owned(), applied);
+    }
+
+    /// Definitions as objects, all or that of a name.
+    pub(super) fn definitions(&self, name: Option<&str>) -> Vec<Object> {
+        let all = self.defined.objects.iter();
+        let all = all.filter(|(known, _)| name.is_none_or(|name| *known == name));
+        all.map(|(name, value)| Object { key: key(name), value: value.clone() }).collect()
+    }
+
     pub(super) fn definition(&self, name: &str) -> Result<Option<Definition>, ClusterError> {
         let failing = self.faults.failing.get(definitions().kind).cloned();
         failing.map_or(Ok(()), Err)?;
@@ -95,7 +119,7 @@ impl Server {
             (verb, Some(_)) => return Err(ClusterError::Failed(format!("{name}: {verb:?}"))),
             (_, None) => return Err(ClusterError::NotFound(name.to_owned())),
         };
-        self.defined.put(name, after);
+        self.put_definition(name, after);
         Ok(())
     }
 }

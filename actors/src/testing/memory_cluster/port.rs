@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{Delay, Delivery, MemoryCluster, ObjectWatcher, WatchReply, expired};
 use crate::{
+    cluster::resources::definitions,
     host::Reply,
     ports::{
         Cluster, ClusterError, Definition, Object, ObjectKey, ObjectWatch, ObjectWrite, Page,
@@ -82,10 +83,18 @@ impl Cluster for MemoryCluster {
         server.opened += 1;
         let number = server.opened;
         let seen = version.parse().unwrap_or_default();
-        let kind = resource.kind.to_owned();
-        let deaf = server.faults.hung;
-        let watcher =
-            ObjectWatcher { kind, seen, reported: false, waiting: None, due: false, deaf };
+        let (kind, deaf) = (resource.kind.to_owned(), server.faults.hung);
+        let name = resource.fields.as_ref().and_then(|it| it.strip_prefix("metadata.name="));
+        let definition = name.filter(|_| kind == definitions().kind).map(str::to_owned);
+        let watcher = ObjectWatcher {
+            kind,
+            definition,
+            seen,
+            reported: false,
+            waiting: None,
+            due: false,
+            deaf,
+        };
         let error = server.failure(resource).or_else(|| (seen < server.compacted).then(expired));
         server.watches.insert(number, watcher);
         Box::new(MemoryWatch { cluster: self.clone(), number, error })

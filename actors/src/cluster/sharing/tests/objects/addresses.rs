@@ -67,16 +67,19 @@ fn rubbish_costs_its_own_object() {
 #[test]
 fn labels_without_a_namespace_are_those_of_the_number_beside_them() {
     let (world, cluster) = fixture();
-    let short = |label: &str| identity(4000, json!({ "k8s:app": label, NAMESPACE: "ns" }));
-    let mut db = endpoint("db", "10.0.9.1", 4000);
-    db["status"]["identity"]["labels"] = json!(["k8s:app=db"]);
-    cluster.apply(short("db"));
-    cluster.apply(db);
+    let short = |id, app: &str| identity(id, json!({ "k8s:app": app, NAMESPACE: "ns" }));
+    let db = |name: &str, ip: &str, id| {
+        let mut object = endpoint(name, ip, id);
+        object["status"]["identity"]["labels"] = json!(["k8s:app=db"]);
+        object
+    };
+    cluster.apply(short(4000, "db"));
+    cluster.apply(short(4001, "cache"));
+    cluster.apply(db("db", "10.0.9.1", 4000));
+    // The number is somebody else's.
+    cluster.apply(db("other", "10.0.9.2", 4001));
     world.advance(Duration::from_secs(1));
-    assert_eq!(mapped(&world, "10.0.9.1/32"), Some(4000));
-    // The number is somebody else's now.
-    cluster.apply(short("cache"));
-    world.advance(Duration::from_secs(1));
-    assert_eq!(mapped(&world, "10.0.9.1/32"), None);
+    let rows = ["10.0.9.1/32", "10.0.9.2/32"].map(|prefix| mapped(&world, prefix));
+    assert_eq!(rows, [Some(4000), None]);
     world.audit();
 }
