@@ -18,6 +18,7 @@ use super::patches;
 use crate::{
     cluster::resources::{definitions, further, resources},
     host::Reply,
+    model::ApiObject,
     ports::{ClusterError, Object, ObjectChange, ObjectKey, ObjectWrite, Page, Resource, Verb},
 };
 
@@ -43,7 +44,7 @@ struct Server {
     /// What it goes back to, and the version of that.
     backup: Option<(u64, Objects)>,
     /// What happened, and to which kind.
-    history: Vec<(u64, String, ObjectChange)>,
+    history: Vec<(u64, String, ServerChange)>,
     version: u64,
     /// What happened up to here is forgotten.
     compacted: u64,
@@ -62,7 +63,7 @@ struct Server {
     /// The same by kind.
     listed: BTreeMap<String, u64>,
     /// Lists of which pages may be asked for, each of one version.
-    listings: BTreeMap<u64, (u64, Vec<Object>)>,
+    listings: BTreeMap<u64, (u64, Vec<(ObjectKey, Value)>)>,
     /// What it was asked while it hung.
     unanswered: Vec<Box<dyn std::any::Any>>,
     /// What is on its way, if so.
@@ -97,8 +98,32 @@ enum Delay {
     Writes,
 }
 
+/// What happened to an object.
+#[derive(Clone)]
+enum ServerChange {
+    Applied(ObjectKey, Value),
+    Deleted(ObjectKey),
+}
+
+impl ServerChange {
+    /// The same as it is told to who follows that resource.
+    fn told(&self, resource: &Resource) -> ObjectChange {
+        match self.clone() {
+            Self::Applied(key, value) => ObjectChange::Applied(served(resource, key, value)),
+            Self::Deleted(key) => ObjectChange::Deleted(key),
+        }
+    }
+}
+
+/// An object as who asks for that resource reads it.
+fn served(resource: &Resource, key: ObjectKey, value: Value) -> Object {
+    let Resource { kind, api_version, .. } = resource;
+    let read = ApiObject::of_server(kind, api_version, &value.to_string(), resource.readership());
+    Object { key, value: read.unwrap_or(ApiObject::Json(value)) }
+}
+
 struct ObjectWatcher {
-    kind: String,
+    resource: Resource,
     seen: u64,
     reported: bool,
     waiting: Option<Reply<WatchReply>>,
@@ -137,7 +162,7 @@ impl MemoryCluster {
             object["metadata"]["resourceVersion"] = (server.version + 1).to_string().into();
         }
         server.objects.entry(kind.clone()).or_default().insert(key.clone(), object.clone());
-        server.happened(kind, ObjectChange::Applied(Object { key, value: object }));
+        server.happened(kind, ServerChange::Applied(key, object));
     }
 
     /// An object is gone from now on.
@@ -145,7 +170,7 @@ impl MemoryCluster {
         let (kind, key) = place(object);
         let mut server = self.0.borrow_mut();
         server.objects.entry(kind.clone()).or_default().remove(&key);
-        server.happened(kind, ObjectChange::Deleted(key));
+        server.happened(kind, ServerChange::Deleted(key));
     }
 
     /// Objects say from now on of which version they are, as operators read it.
@@ -192,7 +217,8 @@ impl MemoryCluster {
         resources("").iter().all(|(_, forms)| {
             server.watches.values().any(|watcher| {
                 let kind = forms[0].kind;
-                let hears = watcher.kind == kind && watcher.waiting.is_some() && !watcher.deaf;
+                let hears =
+                    watcher.resource.kind == kind && watcher.waiting.is_some() && !watcher.deaf;
                 hears && !watcher.lacks(&server.history)
             })
         })
@@ -228,7 +254,7 @@ fn place(object: &Value) -> (String, ObjectKey) {
 }
 
 impl Server {
-    fn happened(&mut self, kind: String, change: ObjectChange) {
+    fn happened(&mut self, kind: String, change: ServerChange) {
         self.version += 1;
         self.history.push((self.version, kind, change));
         let watches: Vec<u64> = self.watches.keys().copied().collect();
@@ -280,17 +306,14 @@ impl Server {
         let kind = resource.kind;
         let name = resource.fields.as_ref().and_then(|it| it.strip_prefix("metadata.name="));
         if (kind, name) == ("Namespace", Some(KUBE_SYSTEM)) {
-            return Ok(self.identity());
+            return Ok(self.identity(resource));
         }
         let (list, from) = match next.and_then(|next| next.split_once('/')) {
             Some((list, from)) => (list.parse().ok(), from.parse().ok()),
             None => {
                 let all = self.objects.get(kind).into_iter().flatten();
                 let all = all.filter(|(key, _)| name.is_none_or(|name| key.name == name));
-                let object = |(key, value): (&ObjectKey, &Value)| Object {
-                    key: key.clone(),
-                    value: value.clone(),
-                };
+                let object = |(key, value): (&ObjectKey, &Value)| (key.clone(), value.clone());
                 self.listings.insert(self.lists, (self.version, all.map(object).collect()));
                 (Some(self.lists), Some(0))
             }
@@ -304,18 +327,21 @@ impl Server {
         }
         let to = objects.len().min(from + PAGE);
         Ok(Page {
-            objects: objects[from..to].to_vec(),
+            objects: objects[from..to]
+                .iter()
+                .map(|(key, value)| served(resource, key.clone(), value.clone()))
+                .collect(),
             version: version.to_string(),
             next: list.filter(|_| to < objects.len()).map(|list| format!("{list}/{to}")),
         })
     }
 
     /// The namespace that every cluster has.
-    fn identity(&self) -> Page {
+    fn identity(&self, resource: &Resource) -> Page {
         let key = ObjectKey { namespace: String::new(), name: KUBE_SYSTEM.to_owned() };
         let uid = format!("cluster-{}", self.cluster);
         let value = json!({ "kind": "Namespace", "metadata": { "name": KUBE_SYSTEM, "uid": uid } });
-        let objects = vec![Object { key, value }];
+        let objects = vec![served(resource, key, value)];
         Page { objects, version: self.version.to_string(), next: None }
     }
 
@@ -372,11 +398,11 @@ impl Server {
                     value["metadata"]["resourceVersion"] = (self.version + 1).to_string().into();
                 }
                 all.insert(key.clone(), value.clone());
-                ObjectChange::Applied(Object { key, value })
+                ServerChange::Applied(key, value)
             }
             None => {
                 all.remove(&key);
-                ObjectChange::Deleted(key)
+                ServerChange::Deleted(key)
             }
         };
         self.happened(resource.kind.to_owned(), change);
@@ -406,18 +432,20 @@ fn expired() -> ClusterError {
 
 impl ObjectWatcher {
     /// Whether something happened that it has not seen.
-    fn lacks(&self, history: &[(u64, String, ObjectChange)]) -> bool {
-        history.iter().any(|(at, kind, _)| *at > self.seen && *kind == self.kind)
+    fn lacks(&self, history: &[(u64, String, ServerChange)]) -> bool {
+        history.iter().any(|(at, kind, _)| *at > self.seen && kind == self.resource.kind)
     }
 
     /// What happened since it looked last. The first look says that the watch began.
     fn look(
         &mut self,
-        history: &[(u64, String, ObjectChange)],
+        history: &[(u64, String, ServerChange)],
         version: u64,
     ) -> Option<Vec<ObjectChange>> {
-        let new = history.iter().filter(|(at, kind, _)| *at > self.seen && *kind == self.kind);
-        let mut changes: Vec<ObjectChange> = new.map(|(_, _, change)| change.clone()).collect();
+        let new =
+            history.iter().filter(|(at, kind, _)| *at > self.seen && kind == self.resource.kind);
+        let mut changes: Vec<ObjectChange> =
+            new.map(|(_, _, change)| change.told(&self.resource)).collect();
         if changes.is_empty() && self.reported {
             return None;
         }

@@ -24,7 +24,7 @@ pub(super) struct DefinedKinds {
 impl DefinedKinds {
     /// Whether objects of that definition are served.
     pub(super) fn serves(&self, name: &str) -> bool {
-        self.objects.get(name).is_some_and(|object| Definition::of(object).established)
+        self.objects.get(name).is_some_and(|object| read(object).established)
     }
 
     fn put(&mut self, name: &str, mut object: Value) {
@@ -71,11 +71,15 @@ impl MemoryCluster {
     }
 }
 
+fn read(object: &Value) -> Definition {
+    Definition::of_document(object).expect("it is a definition")
+}
+
 impl Server {
     pub(super) fn definition(&self, name: &str) -> Result<Option<Definition>, ClusterError> {
         let failing = self.faults.failing.get(definitions().kind).cloned();
         failing.map_or(Ok(()), Err)?;
-        Ok(self.defined.objects.get(name).map(Definition::of))
+        Ok(self.defined.objects.get(name).map(read))
     }
 
     pub(super) fn write_definition(&mut self, name: &str, verb: Verb) -> Result<(), ClusterError> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Delay, Delivery, MemoryCluster, ObjectWatcher, WatchReply, expired};
+use super::{Delay, Delivery, MemoryCluster, ObjectWatcher, WatchReply, expired, served};
 use crate::{
     host::Reply,
     ports::{
@@ -46,7 +46,7 @@ impl Cluster for MemoryCluster {
             return server.unanswered.push(Box::new(reply));
         }
         let there = server.objects.get(resource.kind).and_then(|all| all.get(key)).cloned();
-        let there = there.map(|value| Object { key: key.clone(), value });
+        let there = there.map(|value| served(resource, key.clone(), value));
         let answer = match server.failure(resource) {
             Some(error) => Err(error),
             None => there.ok_or_else(|| ClusterError::NotFound(key.to_string())),
@@ -82,10 +82,15 @@ impl Cluster for MemoryCluster {
         server.opened += 1;
         let number = server.opened;
         let seen = version.parse().unwrap_or_default();
-        let kind = resource.kind.to_owned();
         let deaf = server.faults.hung;
-        let watcher =
-            ObjectWatcher { kind, seen, reported: false, waiting: None, due: false, deaf };
+        let watcher = ObjectWatcher {
+            resource: resource.clone(),
+            seen,
+            reported: false,
+            waiting: None,
+            due: false,
+            deaf,
+        };
         let error = server.failure(resource).or_else(|| (seen < server.compacted).then(expired));
         server.watches.insert(number, watcher);
         Box::new(MemoryWatch { cluster: self.clone(), number, error })
