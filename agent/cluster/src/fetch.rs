@@ -118,14 +118,7 @@ impl Connection {
         }
         let answer = self.get(path).await?;
         let bytes = self.collect(answer, PAGE_BYTES_MAX).await?;
-        let list: List<'_> = serde_json::from_slice(&bytes).map_err(|error| {
-            ClusterError::Failed(format!("its list of {} is none: {error}", resource.name))
-        })?;
-        let items = list.items.unwrap_or_default();
-        let objects = items.into_iter().filter_map(|item| one_of_many(resource, item.get()));
-        let objects = objects.collect();
-        let next = Some(list.metadata.r#continue).filter(|next| !next.is_empty());
-        Ok(Page { objects, version: list.metadata.resource_version, next })
+        page(resource, &bytes)
     }
 
     /// One object.
@@ -327,6 +320,17 @@ impl Connection {
             }
         }
     }
+}
+
+/// A page of a list. One object that cannot be read spoils none of the others.
+pub(super) fn page(resource: &Resource, bytes: &[u8]) -> Result<Page, ClusterError> {
+    let list: List<'_> = serde_json::from_slice(bytes).map_err(|error| {
+        ClusterError::Failed(format!("its list of {} is none: {error}", resource.name))
+    })?;
+    let items = list.items.unwrap_or_default().into_iter();
+    let objects = items.filter_map(|item| one_of_many(resource, item.get())).collect();
+    let next = Some(list.metadata.r#continue).filter(|next| !next.is_empty());
+    Ok(Page { objects, version: list.metadata.resource_version, next })
 }
 
 /// An object that a server was asked for by its name.

@@ -1,5 +1,7 @@
 //! The edges of the port; the lab talks to a real server.
 
+mod typed;
+
 use serde_json::{Value, json};
 use volvox_actors::{
     model::ApiObject,

@@ -89,21 +89,15 @@ impl ApiObject {
             return serde_json::from_str(text).map(Self::Json);
         };
         if versions.first() != Some(&api_version) {
-            let mut value: Value = serde_json::from_str(text)?;
-            value["apiVersion"] = api_version.into();
-            value["kind"] = kind.into();
+            let value = said_to_be(kind, api_version, serde_json::from_str(text)?);
             return Ok(of_older(own, name, value, readership));
         }
         match typed(own, text, readership) {
             Ok(object) => Ok(object),
             Err(failed) => {
-                let mut value: Value = serde_json::from_str(text)?;
+                let value: Value = serde_json::from_str(text)?;
                 let fault = failed.fault(&value);
-                if let Value::Object(object) = &mut value {
-                    object.insert("apiVersion".to_owned(), api_version.into());
-                    object.insert("kind".to_owned(), kind.into());
-                }
-                Ok(malformed_object(name, fault, value))
+                Ok(malformed_object(name, fault, said_to_be(kind, api_version, value)))
             }
         }
     }
@@ -143,6 +137,15 @@ impl From<Value> for ApiObject {
             Ok(_) => of_value(own, name, value, Readership::Agent),
         }
     }
+}
+
+/// An object of a list, which does not say itself what it is.
+fn said_to_be(kind: &str, api_version: &str, mut value: Value) -> Value {
+    if let Value::Object(object) = &mut value {
+        object.insert("apiVersion".to_owned(), api_version.into());
+        object.insert("kind".to_owned(), kind.into());
+    }
+    value
 }
 
 /// The same of one of an older version, which becomes one of the newest.

@@ -74,7 +74,8 @@ fn read(
 ) {
     match document {
         ApiObject::NetworkPolicy(policy) => {
-            policies.push(of_kubernetes(file, policy, place, settings));
+            let read = of_kubernetes(file, policy, place, settings);
+            policies.push(read.map_err(|refused| *refused));
         }
         ApiObject::List(items) => {
             let place = place.key("items");
@@ -99,15 +100,15 @@ fn of_kubernetes(
     policy: &NetworkPolicy,
     place: &Place<'_>,
     settings: &PolicySettings,
-) -> Result<Policy, RefusedDocument> {
+) -> Result<Policy, Box<RefusedDocument>> {
     let namespace = policy.metadata.namespace.as_deref().filter(|text| !text.is_empty());
     let namespace = namespace.unwrap_or("default");
-    let meant = || meant::of_kubernetes(policy, namespace);
     let metadata = place.key("metadata");
     let name = match metadata.need("name", policy.metadata.name.as_deref().unwrap_or_default()) {
         Ok(name) => name.to_owned(),
         Err(fault) => {
-            return Err(refusal(file, None, fault, vec![meant::all_of(Some(namespace))]));
+            let meant = vec![meant::all_of(Some(namespace))];
+            return Err(refusal(file, None, fault, meant).into());
         }
     };
     let kind = PolicyKind::NetworkPolicy;
@@ -126,7 +127,10 @@ fn of_kubernetes(
             written: vec![serde_json::to_value(&policy.spec).unwrap_or_default()],
             name,
         }),
-        Err(fault) => Err(refusal(file, Some(name.clone()), fault, meant())),
+        Err(fault) => {
+            let meant = meant::of_kubernetes(policy, namespace);
+            Err(refusal(file, Some(name), fault, meant).into())
+        }
     }
 }
 
