@@ -18,7 +18,9 @@ use crate::{
         CellId, EnvelopeId, Header, Outcome, Record, Recorder, RootId, Time, Wait, WaitId, Whom,
         flight,
     },
-    model::{ClusterId, IdentityId, L4Address, Label, Labels, Mac, SharedPorts},
+    model::{
+        ApiObject, ClusterId, IdentityId, L4Address, Label, Labels, Mac, Readership, SharedPorts,
+    },
     node::{devices::DevicePattern, local_node::PodCidrs},
     policy::{
         identity::LabelFilter,
@@ -132,7 +134,11 @@ fn ring(data: &[u8]) {
 }
 
 /// The documents of a text: those of a list, or one.
-fn documents(data: &[u8]) -> Option<Vec<Value>> {
+fn documents(data: &[u8]) -> Option<Vec<ApiObject>> {
+    Some(values(data)?.into_iter().map(ApiObject::from).collect())
+}
+
+fn values(data: &[u8]) -> Option<Vec<Value>> {
     match serde_json::from_slice(data).ok()? {
         Value::Array(documents) => Some(documents),
         document => Some(vec![document]),
@@ -216,16 +222,18 @@ pub fn pairs(data: &[u8]) {
 pub fn objects(data: &[u8]) {
     let own = "192.0.2.1".parse().expect("it is an address");
     let (mut addresses, mut shared) = (PodAddresses::default(), SharedPorts::default());
-    let documents = documents(data).unwrap_or_default();
+    let documents = values(data).unwrap_or_default();
     for object in &documents {
         let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
         let key = ObjectKey { namespace: text("namespace"), name: text("name") };
-        PodCidrs::of_node(object, true);
+        let node = ApiObject::of_server("Node", "v1", &object.to_string(), Readership::Agent);
+        let node = node.ok().and_then(ApiObject::into_node).unwrap_or_default();
+        PodCidrs::of_node(&node, true);
         PodCidrs::of_cilium_node(object);
-        remote_nodes::fuzzing::object(&key.name, object);
-        publish::fuzzing::objects(object, documents.first().unwrap_or(&Value::Null));
-        read_object((key.clone(), Some(object.clone())), ClusterId(0));
-        addresses.take(key, Some(object.clone()), own, ClusterId(0), &mut shared);
+        remote_nodes::fuzzing::object(&key.name, &node, object);
+        publish::fuzzing::objects(&node, object, documents.first().unwrap_or(&Value::Null));
+        read_object((key.clone(), Some(object.clone().into())), ClusterId(0));
+        addresses.take(key, Some(object.clone().into()), own, ClusterId(0), &mut shared);
     }
     for object in &documents {
         let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();

@@ -1,6 +1,7 @@
 //! The words that every actor shares: labels, identities, addresses, numbers.
 
 mod address;
+mod api_object;
 pub mod drift;
 mod endpoint_id;
 mod endpoint_kind;
@@ -13,6 +14,7 @@ mod manifest;
 mod named_ports;
 mod node_facts;
 mod node_key;
+pub(crate) mod place;
 mod policy_rows;
 pub(crate) mod ranges;
 pub(crate) mod repairs;
@@ -21,6 +23,7 @@ mod timestamp;
 mod tunnel;
 
 pub use address::{Addresses, Mac, MacError};
+pub use api_object::{ApiObject, MalformedObject, Readership};
 pub use endpoint_id::{EndpointId, POOL_MAX};
 pub use endpoint_kind::EndpointKind;
 pub use families::Families;

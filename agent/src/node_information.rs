@@ -9,6 +9,7 @@ use std::{env, os::unix::process::CommandExt, process::Command, sync::OnceLock, 
 
 use anyhow::{Context, anyhow};
 use ipnet::IpNet;
+use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 use volvox_actors::{
@@ -19,7 +20,7 @@ use volvox_actors::{
     },
     endpoints::ipam::{AddressFamily, Pools},
     host::Clock,
-    model::{Addresses, Feed},
+    model::{Addresses, ApiObject, Feed},
     node::local_node::{IpamMode, PodCidrs},
     ports::{ClusterError, Verb},
 };
@@ -181,22 +182,28 @@ async fn ask(
     config: &Config,
     publish: &PublishSettings,
 ) -> Result<PodCidrs, ClusterError> {
-    let node = own(connection, Feed::Node, publish).await?;
+    let node = match own(connection, Feed::Node, publish).await? {
+        None => None,
+        Some(ApiObject::Node(node)) => Some(node),
+        Some(ApiObject::Malformed(error)) => return Err(ClusterError::Failed(error.to_string())),
+        Some(_) => None,
+    };
+    let node = node.as_deref();
     let missing = || ClusterError::NotFound(format!("Node {}", publish.node_name));
     match mode {
         // Who was told nothing takes what there is.
         IpamMode::Kubernetes if optional => {
-            let said = node.map(|node| PodCidrs::of_node(&node, config.annotate_k8s_node));
+            let said = node.map(|node| PodCidrs::of_node(node, config.annotate_k8s_node));
             Ok(said.unwrap_or_default())
         }
         IpamMode::Kubernetes => {
-            Ok(PodCidrs::of_node(&node.ok_or_else(missing)?, config.annotate_k8s_node))
+            Ok(PodCidrs::of_node(node.ok_or_else(missing)?, config.annotate_k8s_node))
         }
         IpamMode::ClusterPool => match own(connection, Feed::CiliumNode, publish).await? {
-            Some(cilium_node) => Ok(PodCidrs::of_cilium_node(&cilium_node)),
+            Some(cilium_node) => Ok(PodCidrs::of_cilium_node(&cilium_node.into_json())),
             None if publish.cilium_node => {
                 // Its operator gives prefixes to CiliumNodes that are there.
-                let new = new_cilium_node(publish, &node.ok_or_else(missing)?);
+                let new = new_cilium_node(publish, node.ok_or_else(missing)?);
                 connection.write(&new).await?;
                 Ok(PodCidrs::default())
             }
@@ -204,7 +211,7 @@ async fn ask(
         },
         IpamMode::MultiPool => {
             let node = node.ok_or_else(missing)?;
-            of_pool(connection, config, publish, &node).await
+            of_pool(connection, config, publish, node).await
         }
     }
 }
@@ -215,7 +222,7 @@ async fn of_pool(
     connection: &Connection,
     config: &Config,
     publish: &PublishSettings,
-    node: &Value,
+    node: &Node,
 ) -> Result<PodCidrs, ClusterError> {
     let pool = &config.pod_pools.ipam_default_ip_pool;
     let ahead = config.pod_pools.pre_allocation().get(pool).copied().unwrap_or_default();
@@ -237,6 +244,7 @@ async fn of_pool(
         connection.write(&write).await?;
         return Ok(PodCidrs::default());
     };
+    let cilium_node = cilium_node.into_json();
     let said = chosen(&cilium_node, pool, publish.router);
     let lacks =
         config.enable_ipv4 && said.ipv4.is_none() || config.enable_ipv6 && said.ipv6.is_none();
@@ -293,7 +301,7 @@ async fn own(
     connection: &Connection,
     feed: Feed,
     publish: &PublishSettings,
-) -> Result<Option<Value>, ClusterError> {
+) -> Result<Option<ApiObject>, ClusterError> {
     let all = further(&publish.node_name).into_iter().filter(|(other, _)| *other == feed);
     let mut own = None;
     for resource in all.flat_map(|(_, forms)| forms) {

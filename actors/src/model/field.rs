@@ -1,8 +1,10 @@
 //! Fields of documents that people and clusters write, with the path that leads to each.
 
-use std::{fmt::Write, net::IpAddr, rc::Rc};
+use std::{fmt::Write, rc::Rc};
 
 use serde_json::{Map, Value};
+
+use super::place::Place;
 
 /// What is wrong with a field. The file and the object are added further up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,9 +31,11 @@ struct FieldPlace<'a> {
     step: Step<'a>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Step<'a> {
     Root,
+    /// Where a whole object stands.
+    Written(Rc<str>),
     Key(&'a str),
     Index(usize),
 }
@@ -42,8 +46,9 @@ impl FieldPlace<'_> {
         if let Some(parent) = &self.parent {
             parent.write(path);
         }
-        match self.step {
+        match &self.step {
             Step::Root => {}
+            Step::Written(whole) => path.push_str(whole),
             Step::Key(key) => {
                 let dot = if path.is_empty() { "" } else { "." };
                 path.push_str(dot);
@@ -58,6 +63,29 @@ impl<'a> Field<'a> {
     /// The whole document.
     pub(crate) fn root(value: &'a Value) -> Self {
         Self { place: FieldPlace { parent: None, step: Step::Root }, value }
+    }
+
+    /// The whole of an object that is a member of a list, so that its fields are told from others'.
+    pub(crate) fn listed(place: &Place<'_>, value: &'a Value) -> Self {
+        let path = place.path();
+        let parent = (!path.is_empty())
+            .then(|| Rc::new(FieldPlace { parent: None, step: Step::Written(path.into()) }));
+        Self { place: FieldPlace { parent, step: Step::Root }, value }
+    }
+
+    /// The field of that name, which need not be there.
+    pub(crate) fn inside(&self, key: &'a str) -> Self {
+        self.child(Step::Key(key), self.value.get(key))
+    }
+
+    /// The member of the list at that place, which need not be there.
+    pub(crate) fn member(&self, index: usize) -> Self {
+        self.child(Step::Index(index), self.value.get(index))
+    }
+
+    fn child(&self, step: Step<'a>, value: Option<&'a Value>) -> Self {
+        let parent = Some(Rc::new(self.place.clone()));
+        Self { place: FieldPlace { parent, step }, value: value.unwrap_or(&Value::Null) }
     }
 
     /// Its path.
@@ -115,17 +143,6 @@ impl<'a> Field<'a> {
             )),
             _ => Err(self.wants("text")),
         }
-    }
-
-    /// The address.
-    pub(crate) fn address(&self) -> Result<IpAddr, Fault> {
-        let text = self.text()?;
-        text.parse().map_err(|_| {
-            self.fault(
-                format!("{text:?} is no address"),
-                "write an address, as in 192.0.2.7 or fd00::7",
-            )
-        })
     }
 
     /// The truth value.

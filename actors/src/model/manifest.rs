@@ -1,6 +1,6 @@
 //! Objects that a source gives, before anybody looks at what they are.
 
-use serde_json::Value;
+use super::ApiObject;
 
 /// The objects of one source, a file for instance; none means that it is gone.
 #[derive(Clone, Debug, PartialEq)]
@@ -8,5 +8,5 @@ pub struct Manifest {
     /// Its name.
     pub source: String,
     /// Its objects, or why they cannot be read.
-    pub objects: Result<Vec<Value>, String>,
+    pub objects: Result<Vec<ApiObject>, String>,
 }

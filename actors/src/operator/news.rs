@@ -1,9 +1,8 @@
 //! What the follower of the cluster says to those who work.
 
-use serde_json::Value;
-
 use crate::{
     host::{Lane, Message, Reply},
+    model::ApiObject,
     ports::ObjectKey,
 };
 
@@ -42,7 +41,7 @@ pub(super) enum KindStanding {
 #[derive(Clone, Debug)]
 pub(super) enum ObjectNews {
     /// These are so now, or are gone.
-    Changed(FollowedKind, Vec<(ObjectKey, Option<Value>)>),
+    Changed(FollowedKind, Vec<(ObjectKey, Option<ApiObject>)>),
     /// Whether all of them are known.
     Standing(FollowedKind, KindStanding),
 }

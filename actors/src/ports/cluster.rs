@@ -7,7 +7,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Definition;
-use crate::host::{AskError, Reply};
+use crate::{
+    host::{AskError, Reply},
+    model::{ApiObject, Readership},
+};
 
 /// A kind of objects, as an API server lists and watches them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +67,7 @@ pub struct Object {
     /// Which one.
     pub key: ObjectKey,
     /// The object, without what nobody reads.
-    pub value: Value,
+    pub value: ApiObject,
 }
 
 /// A part of a list.
@@ -187,6 +190,15 @@ impl ClusterError {
 }
 
 impl Resource {
+    /// What of its objects is read.
+    pub fn readership(&self) -> Readership {
+        match (self.reader, &self.labels) {
+            (Reader::Agent, _) => Readership::Agent,
+            (Reader::Operator, None) => Readership::Operator,
+            (Reader::Operator, Some(_)) => Readership::OperatorByLabels,
+        }
+    }
+
     /// Where all its objects of a namespace are; those without a namespace are in `""`.
     pub fn path_in(&self, namespace: &str) -> String {
         match self.path.rsplit_once('/') {

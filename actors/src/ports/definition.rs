@@ -1,6 +1,14 @@
 //! What is looked at of a CustomResourceDefinition.
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, CustomResourceDefinitionCondition,
+};
 use serde_json::Value;
+
+use crate::model::{ApiObject, Readership};
+
+const KIND: &str = "CustomResourceDefinition";
+const VERSION: &str = "apiextensions.k8s.io/v1";
 
 /// The label that says which version of Cilium's schemas a definition has.
 pub const SCHEMA_VERSION_LABEL: &str = "io.cilium.k8s.crd.schema.version";
@@ -22,26 +30,42 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// Reads the object as a server has it. What is missing or of another type is not there.
-    pub fn of(object: &Value) -> Self {
-        let metadata = &object["metadata"];
-        let label = metadata["labels"][SCHEMA_VERSION_LABEL].as_str();
-        let schema = &object["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
-        let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-        let managed = metadata["managedFields"].as_array().into_iter().flatten();
+    /// Reads the object as a server has it. What is missing is not there.
+    pub fn of(object: &ApiObject) -> Result<Self, String> {
+        match object {
+            ApiObject::CustomResourceDefinition(object) => Ok(Self::of_typed(object)),
+            ApiObject::Malformed(error) => Err(error.to_string()),
+            _ => Err("it is no CustomResourceDefinition".to_owned()),
+        }
+    }
+
+    /// Reads one that is brought.
+    pub(crate) fn of_document(object: &Value) -> Result<Self, String> {
+        let text = object.to_string();
+        let read = ApiObject::of_server(KIND, VERSION, &text, Readership::Agent);
+        Self::of(&read.map_err(|error| error.to_string())?)
+    }
+
+    fn of_typed(object: &CustomResourceDefinition) -> Self {
+        let metadata = &object.metadata;
+        let label = metadata.labels.as_ref().and_then(|all| all.get(SCHEMA_VERSION_LABEL));
+        let schema = object.spec.versions.first().and_then(|it| it.schema.as_ref());
+        let conditions = object.status.iter().filter_map(|status| status.conditions.as_ref());
+        let is_established = |it: &CustomResourceDefinitionCondition| {
+            it.type_ == "Established" && it.status == "True"
+        };
+        let managed = metadata.managed_fields.iter().flatten();
         // Of the status is nobody's opinion asked.
-        let managed =
-            managed.filter(|it| it["subresource"].as_str().unwrap_or_default().is_empty());
-        let mut managers: Vec<String> =
-            managed.filter_map(|it| it["manager"].as_str().map(str::to_owned)).collect();
+        let managed = managed.filter(|it| it.subresource.as_deref().is_none_or(str::is_empty));
+        let mut managers: Vec<String> = managed.filter_map(|it| it.manager.clone()).collect();
         managers.sort();
         managers.dedup();
         Self {
             managers,
-            schema_version: label.map(str::to_owned),
-            has_schema: schema.is_object(),
-            established: conditions.any(|it| it["type"] == "Established" && it["status"] == "True"),
-            resource_version: metadata["resourceVersion"].as_str().unwrap_or_default().to_owned(),
+            schema_version: label.cloned(),
+            has_schema: schema.is_some_and(|it| it.open_api_v3_schema.is_some()),
+            established: conditions.flatten().any(is_established),
+            resource_version: metadata.resource_version.clone().unwrap_or_default(),
         }
     }
 }
@@ -51,6 +75,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    fn read(object: Value) -> Definition {
+        Definition::of_document(&object).unwrap()
+    }
 
     #[test]
     fn all_that_counts_is_read() {
@@ -63,7 +91,6 @@ mod tests {
                     { "manager": "helm", "operation": "Apply", "subresource": "" },
                     { "manager": "helm", "operation": "Update" },
                     { "manager": "kube-apiserver", "subresource": "status" },
-                    { "manager": 7 },
                 ],
             },
             "spec": { "versions": [
@@ -82,7 +109,7 @@ mod tests {
             resource_version: "7".to_owned(),
             managers: vec!["helm".to_owned(), "volvox".to_owned()],
         };
-        assert_eq!(Definition::of(&object), expected);
+        assert_eq!(read(object), expected);
     }
 
     #[test]
@@ -96,26 +123,34 @@ mod tests {
                 { "type": "NamesAccepted", "status": "True" },
             ] },
         });
-        let Definition { has_schema, established, .. } = Definition::of(&object);
+        let Definition { has_schema, established, .. } = read(object);
         assert_eq!((has_schema, established), (false, false));
     }
 
     #[test]
-    fn of_any_other_document_nothing_is_read() {
+    fn what_is_not_there_is_not_read_and_what_nobody_reads_may_be_anything() {
         for object in [
-            json!(null),
-            json!(7),
-            json!("text"),
-            json!([{}]),
-            json!({ "metadata": [], "spec": 1, "status": "x" }),
-            json!({ "metadata": { "labels": [1], "resourceVersion": 3, "managedFields": [1] } }),
-            json!({ "metadata": { "managedFields": { "manager": "x" } } }),
-            json!({ "metadata": { "labels": { SCHEMA_VERSION_LABEL: {} } } }),
-            json!({ "spec": { "versions": {} }, "status": { "conditions": { "type": 1 } } }),
-            json!({ "spec": { "versions": [[]] }, "status": { "conditions": [1, null, []] } }),
-            json!({ "spec": { "versions": [{ "schema": { "openAPIV3Schema": true } }] } }),
+            json!({}),
+            json!({ "metadata": { "managedFields": [{ "fieldsV1": 7 }], "finalizers": {} } }),
+            json!({ "metadata": { "labels": null }, "spec": { "versions": [{ "served": "x" }] } }),
+            json!({ "spec": { "versions": [{ "schema": { "openAPIV3Schema": null } }] } }),
         ] {
-            assert_eq!(Definition::of(&object), Definition::default(), "{object}");
+            assert_eq!(read(object.clone()), Definition::default(), "{object}");
+        }
+    }
+
+    #[test]
+    fn of_what_is_no_definition_it_is_said_what_is_wrong() {
+        for (object, why) in [
+            (json!({ "metadata": { "resourceVersion": 3 } }), "metadata.resourceVersion: 3 is no"),
+            (json!({ "spec": { "versions": {} } }), "spec.versions: a mapping where a list"),
+            (
+                json!({ "status": { "conditions": [1] } }),
+                "status.conditions[0]: a number where a mapping",
+            ),
+        ] {
+            let error = Definition::of_document(&object).unwrap_err();
+            assert!(error.contains(why), "{error}");
         }
     }
 }

@@ -18,6 +18,7 @@ use super::patches;
 use crate::{
     cluster::resources::{definitions, further, resources},
     host::Reply,
+    model::ApiObject,
     ports::{ClusterError, Object, ObjectChange, ObjectKey, ObjectWrite, Page, Resource, Verb},
 };
 
@@ -43,7 +44,7 @@ struct Server {
     /// What it goes back to, and the version of that.
     backup: Option<(u64, Objects)>,
     /// What happened, and to which kind.
-    history: Vec<(u64, String, ObjectChange)>,
+    history: Vec<(u64, String, ServerChange)>,
     version: u64,
     /// What happened up to here is forgotten.
     compacted: u64,
@@ -62,7 +63,7 @@ struct Server {
     /// The same by kind.
     listed: BTreeMap<String, u64>,
     /// Lists of which pages may be asked for, each of one version.
-    listings: BTreeMap<u64, (u64, Vec<Object>)>,
+    listings: BTreeMap<u64, (u64, Vec<(ObjectKey, Value)>)>,
     /// What it was asked while it hung.
     unanswered: Vec<Box<dyn std::any::Any>>,
     /// What is on its way, if so.
@@ -97,10 +98,32 @@ enum Delay {
     Writes,
 }
 
+/// What happened to an object.
+#[derive(Clone)]
+enum ServerChange {
+    Applied(ObjectKey, Value),
+    Deleted(ObjectKey),
+}
+
+impl ServerChange {
+    /// The same as it is told to who follows that resource.
+    fn told(&self, resource: &Resource) -> ObjectChange {
+        match self.clone() {
+            Self::Applied(key, value) => ObjectChange::Applied(served(resource, key, value)),
+            Self::Deleted(key) => ObjectChange::Deleted(key),
+        }
+    }
+}
+
+/// An object as who asks for that resource reads it.
+fn served(resource: &Resource, key: ObjectKey, value: Value) -> Object {
+    let Resource { kind, api_version, .. } = resource;
+    let read = ApiObject::of_server(kind, api_version, &value.to_string(), resource.readership());
+    Object { key, value: read.unwrap_or(ApiObject::Json(value)) }
+}
+
 struct ObjectWatcher {
-    kind: String,
-    /// The one definition that is watched, if it is one.
-    definition: Option<String>,
+    resource: Resource,
     seen: u64,
     reported: bool,
     waiting: Option<Reply<WatchReply>>,
@@ -139,7 +162,7 @@ impl MemoryCluster {
             object["metadata"]["resourceVersion"] = (server.version + 1).to_string().into();
         }
         server.objects.entry(kind.clone()).or_default().insert(key.clone(), object.clone());
-        server.happened(kind, ObjectChange::Applied(Object { key, value: object }));
+        server.happened(kind, ServerChange::Applied(key, object));
     }
 
     /// An object is gone from now on.
@@ -147,7 +170,7 @@ impl MemoryCluster {
         let (kind, key) = place(object);
         let mut server = self.0.borrow_mut();
         server.objects.entry(kind.clone()).or_default().remove(&key);
-        server.happened(kind, ObjectChange::Deleted(key));
+        server.happened(kind, ServerChange::Deleted(key));
     }
 
     /// Objects say from now on of which version they are, as operators read it.
@@ -194,7 +217,8 @@ impl MemoryCluster {
         resources("").iter().all(|(_, forms)| {
             server.watches.values().any(|watcher| {
                 let kind = forms[0].kind;
-                let hears = watcher.kind == kind && watcher.waiting.is_some() && !watcher.deaf;
+                let hears =
+                    watcher.resource.kind == kind && watcher.waiting.is_some() && !watcher.deaf;
                 hears && !watcher.lacks(&server.history)
             })
         })
@@ -230,7 +254,7 @@ fn place(object: &Value) -> (String, ObjectKey) {
 }
 
 impl Server {
-    fn happened(&mut self, kind: String, change: ObjectChange) {
+    fn happened(&mut self, kind: String, change: ServerChange) {
         self.version += 1;
         self.history.push((self.version, kind, change));
         let watches: Vec<u64> = self.watches.keys().copied().collect();
@@ -280,19 +304,16 @@ impl Server {
     /// A page of a list, which shows all as it was when the first one was asked for.
     fn page(&mut self, resource: &Resource, next: Option<&str>) -> Result<Page, ClusterError> {
         let kind = resource.kind;
-        let name = resource.fields.as_ref().and_then(|it| it.strip_prefix("metadata.name="));
+        let name = named(resource);
         if (kind, name) == ("Namespace", Some(KUBE_SYSTEM)) {
-            return Ok(self.identity());
+            return Ok(self.identity(resource));
         }
         let (list, from) = match next.and_then(|next| next.split_once('/')) {
             Some((list, from)) => (list.parse().ok(), from.parse().ok()),
             None => {
                 let all = self.objects.get(kind).into_iter().flatten();
                 let all = all.filter(|(key, _)| name.is_none_or(|name| key.name == name));
-                let object = |(key, value): (&ObjectKey, &Value)| Object {
-                    key: key.clone(),
-                    value: value.clone(),
-                };
+                let object = |(key, value): (&ObjectKey, &Value)| (key.clone(), value.clone());
                 let all = match kind == definitions().kind {
                     true => self.definitions(name),
                     false => all.map(object).collect(),
@@ -310,18 +331,21 @@ impl Server {
         }
         let to = objects.len().min(from + PAGE);
         Ok(Page {
-            objects: objects[from..to].to_vec(),
+            objects: objects[from..to]
+                .iter()
+                .map(|(key, value)| served(resource, key.clone(), value.clone()))
+                .collect(),
             version: version.to_string(),
             next: list.filter(|_| to < objects.len()).map(|list| format!("{list}/{to}")),
         })
     }
 
     /// The namespace that every cluster has.
-    fn identity(&self) -> Page {
+    fn identity(&self, resource: &Resource) -> Page {
         let key = ObjectKey { namespace: String::new(), name: KUBE_SYSTEM.to_owned() };
         let uid = format!("cluster-{}", self.cluster);
         let value = json!({ "kind": "Namespace", "metadata": { "name": KUBE_SYSTEM, "uid": uid } });
-        let objects = vec![Object { key, value }];
+        let objects = vec![served(resource, key, value)];
         Page { objects, version: self.version.to_string(), next: None }
     }
 
@@ -378,11 +402,11 @@ impl Server {
                     value["metadata"]["resourceVersion"] = (self.version + 1).to_string().into();
                 }
                 all.insert(key.clone(), value.clone());
-                ObjectChange::Applied(Object { key, value })
+                ServerChange::Applied(key, value)
             }
             None => {
                 all.remove(&key);
-                ObjectChange::Deleted(key)
+                ServerChange::Deleted(key)
             }
         };
         self.happened(resource.kind.to_owned(), change);
@@ -406,34 +430,38 @@ fn is_of_version(object: &Value, seen: Option<&str>) -> Result<(), ClusterError>
     }
 }
 
+/// The name of the one object that is asked for, if it is one.
+fn named(resource: &Resource) -> Option<&str> {
+    resource.fields.as_ref().and_then(|it| it.strip_prefix("metadata.name="))
+}
+
 fn expired() -> ClusterError {
     ClusterError::Expired("too old resource version".to_owned())
 }
 
 impl ObjectWatcher {
     /// Whether something happened that it has not seen.
-    fn lacks(&self, history: &[(u64, String, ObjectChange)]) -> bool {
+    fn lacks(&self, history: &[(u64, String, ServerChange)]) -> bool {
         history.iter().any(|happened| self.concerns(happened))
     }
 
-    fn concerns(&self, (at, kind, change): &(u64, String, ObjectChange)) -> bool {
-        let is_watched = |name: &String| match change {
-            ObjectChange::Applied(Object { key, .. }) | ObjectChange::Deleted(key) => {
-                key.name == *name
-            }
-            ObjectChange::Reached(_) => true,
-        };
-        *at > self.seen && *kind == self.kind && self.definition.as_ref().is_none_or(is_watched)
+    fn concerns(&self, (at, kind, change): &(u64, String, ServerChange)) -> bool {
+        let (ServerChange::Applied(key, _) | ServerChange::Deleted(key)) = change;
+        // Of definitions one is followed.
+        let is_followed = *kind != definitions().kind
+            || named(&self.resource).is_none_or(|name| name == key.name);
+        *at > self.seen && *kind == self.resource.kind && is_followed
     }
 
     /// What happened since it looked last. The first look says that the watch began.
     fn look(
         &mut self,
-        history: &[(u64, String, ObjectChange)],
+        history: &[(u64, String, ServerChange)],
         version: u64,
     ) -> Option<Vec<ObjectChange>> {
         let new = history.iter().filter(|happened| self.concerns(happened));
-        let mut changes: Vec<ObjectChange> = new.map(|(_, _, change)| change.clone()).collect();
+        let mut changes: Vec<ObjectChange> =
+            new.map(|(_, _, change)| change.told(&self.resource)).collect();
         if changes.is_empty() && self.reported {
             return None;
         }

@@ -286,7 +286,14 @@ impl World {
     pub fn tell_manifests(&self, sources: &[String]) {
         let manifest = |source: &String| Manifest {
             source: source.clone(),
-            objects: Ok(self.manifests.get(source).cloned().unwrap_or_default()),
+            objects: Ok(self
+                .manifests
+                .get(source)
+                .into_iter()
+                .flatten()
+                .cloned()
+                .map(Into::into)
+                .collect()),
         };
         self.tell(sources.iter().map(manifest).collect());
     }

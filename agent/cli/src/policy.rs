@@ -5,6 +5,7 @@ use std::{fs, path::PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
+use volvox_actors::model::ApiObject;
 use volvox_actors::policy::rules::{
     KnownServices, PolicySettings, PolicyStatus, PolicyView, parse, same_priority_remark,
 };
@@ -120,8 +121,8 @@ fn judge(path: &PathBuf) -> Verdict {
     let file = path.display().to_string();
     let mut verdict = Verdict { file: file.clone(), ..Verdict::default() };
     let read = fs::read_to_string(path).map_err(|error| error.to_string());
-    let documents = match read.and_then(|text| objects(&text)) {
-        Ok(documents) => documents,
+    let documents: Vec<ApiObject> = match read.and_then(|text| objects(&text)) {
+        Ok(documents) => documents.into_iter().map(ApiObject::from).collect(),
         Err(error) => {
             verdict.refused.push(format!("{file}: {error}"));
             return verdict;

@@ -1,10 +1,10 @@
 //! Events of a watch: the stream is cut into lines, and each line becomes a change.
 
 use serde::Deserialize;
-use serde_json::Value;
-use volvox_actors::ports::{ClusterError, ObjectChange, Resource};
+use serde_json::{Value, value::RawValue};
+use volvox_actors::ports::{ClusterError, ObjectChange, ObjectKey, Resource};
 
-use super::trim::{key, object};
+use super::trim::one_of_many;
 
 /// Longest event that is read, bytes; no server keeps so large an object.
 const LINE_BYTES_MAX: usize = 64 << 20;
@@ -16,9 +16,39 @@ pub(super) struct Lines {
 }
 
 #[derive(Deserialize)]
-struct Event {
+struct Event<'a> {
     r#type: String,
-    object: Value,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+/// What of an object is read whatever it is.
+#[derive(Deserialize)]
+struct AnyObject {
+    #[serde(default)]
+    metadata: AnyMetadata,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct AnyMetadata {
+    name: String,
+    namespace: String,
+    resource_version: Option<String>,
+}
+
+impl AnyObject {
+    /// Of one that says less, nothing is known.
+    fn of(text: &str) -> AnyMetadata {
+        serde_json::from_str(text).map(|Self { metadata }| metadata).unwrap_or_default()
+    }
+}
+
+impl AnyMetadata {
+    fn key(self) -> Option<ObjectKey> {
+        let Self { name, namespace, .. } = self;
+        (!name.is_empty()).then_some(ObjectKey { namespace, name })
+    }
 }
 
 impl Lines {
@@ -42,18 +72,22 @@ impl Lines {
         let whole = std::mem::replace(&mut self.rest, rest);
         let (mut changes, mut version) = (Vec::new(), None);
         for line in whole.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            let event: Event = serde_json::from_slice(line).map_err(|error| {
+            let event: Event<'_> = serde_json::from_slice(line).map_err(|error| {
                 ClusterError::Failed(format!("an event of {} is none: {error}", resource.name))
             })?;
-            let at = event.object.pointer("/metadata/resourceVersion").and_then(Value::as_str);
-            version = at.map(str::to_owned).or(version);
+            let text = event.object.get();
+            let metadata = AnyObject::of(text);
+            version = metadata.resource_version.clone().or(version);
             match event.r#type.as_str() {
                 "ADDED" | "MODIFIED" => {
-                    changes.extend(object(resource, event.object).map(ObjectChange::Applied));
+                    changes.extend(one_of_many(resource, text).map(ObjectChange::Applied));
                 }
-                "DELETED" => changes.extend(key(&event.object).map(ObjectChange::Deleted)),
+                "DELETED" => changes.extend(metadata.key().map(ObjectChange::Deleted)),
                 "BOOKMARK" => {}
-                "ERROR" => return Err(error(&event.object)),
+                "ERROR" => {
+                    let status: Value = serde_json::from_str(text).unwrap_or_default();
+                    return Err(error(&status));
+                }
                 other => tracing::debug!(other, resource = resource.name, "event of unknown type"),
             }
         }

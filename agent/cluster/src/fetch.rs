@@ -11,7 +11,7 @@ use hyper::{
 };
 use kube::client::Body;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 use tokio::{sync::mpsc, time::timeout};
 use volvox_actors::{
     cluster::resources::definitions,
@@ -20,8 +20,12 @@ use volvox_actors::{
 use volvox_system::causes::reported;
 
 use super::{
-    Access, Seen, access::Asked, connections::Connections, events::Lines, failover::Failover,
-    trim::object,
+    Access, Seen,
+    access::Asked,
+    connections::Connections,
+    events::Lines,
+    failover::Failover,
+    trim::{object, one_of_many},
 };
 
 /// Objects on a page.
@@ -56,10 +60,11 @@ struct Answer {
 }
 
 #[derive(Deserialize)]
-struct List {
+struct List<'a> {
     metadata: ListMeta,
-    /// Null in the list of a server that has none.
-    items: Option<Vec<Value>>,
+    /// Null in the list of a server that has none. Each is read by itself.
+    #[serde(borrow)]
+    items: Option<Vec<&'a RawValue>>,
 }
 
 #[derive(Deserialize)]
@@ -113,23 +118,14 @@ impl Connection {
         }
         let answer = self.get(path).await?;
         let bytes = self.collect(answer, PAGE_BYTES_MAX).await?;
-        let list: List = serde_json::from_slice(&bytes).map_err(|error| {
-            ClusterError::Failed(format!("its list of {} is none: {error}", resource.name))
-        })?;
-        let items = list.items.unwrap_or_default();
-        let objects = items.into_iter().filter_map(|item| object(resource, item)).collect();
-        let next = Some(list.metadata.r#continue).filter(|next| !next.is_empty());
-        Ok(Page { objects, version: list.metadata.resource_version, next })
+        page(resource, &bytes)
     }
 
     /// One object.
     pub async fn one(&self, resource: &Resource, key: &ObjectKey) -> Result<Object, ClusterError> {
         let path = format!("{}/{}", resource.path_in(&key.namespace), key.name);
         let bytes = self.collect(self.get(path).await?, PAGE_BYTES_MAX).await?;
-        let value = serde_json::from_slice(&bytes)
-            .map_err(|error| ClusterError::Failed(format!("{key} of it is none: {error}")))?;
-        object(resource, value)
-            .ok_or_else(|| ClusterError::Failed(format!("{key} of it has no name")))
+        single(resource, key, &bytes)
     }
 
     /// The definition of that name, if there is one.
@@ -139,10 +135,9 @@ impl Connection {
             answer => answer?,
         };
         let bytes = self.collect(answer, PAGE_BYTES_MAX).await?;
-        let object: Value = serde_json::from_slice(&bytes).map_err(|error| {
-            ClusterError::Failed(format!("its definition {name} is none: {error}"))
-        })?;
-        Ok(Some(Definition::of(&object)))
+        let key = ObjectKey { namespace: String::new(), name: name.to_owned() };
+        let object = single(&definitions(), &key, &bytes)?.value;
+        Definition::of(&object).map(Some).map_err(ClusterError::Failed)
     }
 
     /// Watches until somebody ends it, and says why it ended.
@@ -325,6 +320,26 @@ impl Connection {
             }
         }
     }
+}
+
+/// A page of a list. One object that cannot be read spoils none of the others.
+pub(super) fn page(resource: &Resource, bytes: &[u8]) -> Result<Page, ClusterError> {
+    let list: List<'_> = serde_json::from_slice(bytes).map_err(|error| {
+        ClusterError::Failed(format!("its list of {} is none: {error}", resource.name))
+    })?;
+    let items = list.items.unwrap_or_default().into_iter();
+    let objects = items.filter_map(|item| one_of_many(resource, item.get())).collect();
+    let next = Some(list.metadata.r#continue).filter(|next| !next.is_empty());
+    Ok(Page { objects, version: list.metadata.resource_version, next })
+}
+
+/// An object that a server was asked for by its name.
+fn single(resource: &Resource, key: &ObjectKey, bytes: &[u8]) -> Result<Object, ClusterError> {
+    let is_none = |error: String| ClusterError::Failed(format!("{key} of it is none: {error}"));
+    let text = str::from_utf8(bytes).map_err(|error| is_none(error.to_string()))?;
+    object(resource, text)
+        .map_err(|error| is_none(error.to_string()))?
+        .ok_or_else(|| ClusterError::Failed(format!("{key} of it has no name")))
 }
 
 /// Where a resource is asked for; ends so that more can be said.

@@ -6,9 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde_json::Value;
 use tokio::sync::mpsc;
-use volvox_actors::model::Manifest;
+use volvox_actors::model::{ApiObject, Manifest};
 use volvox_inspect::manifests::objects;
 
 use super::files::{Files, Look, Seen, follow};
@@ -75,13 +74,13 @@ fn is_manifest(name: &str) -> bool {
 }
 
 /// Reads the objects of a file.
-fn read(path: &Path) -> Result<Vec<Value>, String> {
+fn read(path: &Path) -> Result<Vec<ApiObject>, String> {
     let size = fs::metadata(path).map_err(|error| error.to_string())?.len();
     if size > FILE_BYTES_MAX {
         return Err(format!("the file has {size} bytes, more than {FILE_BYTES_MAX}: split it"));
     }
     let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
-    objects(&text)
+    Ok(objects(&text)?.into_iter().map(ApiObject::from).collect())
 }
 
 #[cfg(test)]

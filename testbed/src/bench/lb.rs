@@ -223,7 +223,7 @@ fn service(nth: u32) -> ClusterObject {
             "ports": [{ "name": "http", "protocol": "TCP", "port": 80, "targetPort": 8080 }],
         },
     });
-    ("services", key(nth), Some(value))
+    ("services", key(nth), Some(value.into()))
 }
 
 /// The slice of a service, whose backend is on the network of that number.
@@ -245,7 +245,7 @@ fn slice(nth: u32, network: u32) -> ClusterObject {
             "conditions": { "ready": true, "serving": true, "terminating": false },
         }],
     });
-    ("endpointslices", slice, Some(value))
+    ("endpointslices", slice, Some(value.into()))
 }
 
 /// Has a real agent find all of that in the maps while its API server is away: how long it takes

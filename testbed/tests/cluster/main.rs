@@ -16,6 +16,7 @@ mod published;
 mod rights;
 mod services;
 mod tiers;
+mod typed;
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},

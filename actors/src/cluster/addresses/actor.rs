@@ -9,7 +9,6 @@ use std::{
 };
 
 use ipnet::IpNet;
-use serde_json::Value;
 
 use super::{
     AddressesMsg, AddressesView, InheritedAddresses, answers::AddressesAnswer,
@@ -26,7 +25,7 @@ use crate::{
         supervisor::{EndpointChange, EndpointReference, EndpointsMsg},
     },
     host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Retry, Survives},
-    model::{EndpointId, IdentityId},
+    model::{ApiObject, EndpointId, IdentityId},
     policy::{
         identity::IdentityMsg,
         ipcache::{IpcacheEntry, IpcacheMsg, IpcacheSource},
@@ -108,7 +107,7 @@ impl ClusterAddresses {
         state.settle(self.settings.cluster_id);
     }
 
-    fn objects(&mut self, objects: Vec<(ObjectKey, Option<Value>)>, defined: bool) {
+    fn objects(&mut self, objects: Vec<(ObjectKey, Option<ApiObject>)>, defined: bool) {
         let state = &mut *self.state;
         let KvSettings { address, cluster_id, .. } = *self.settings;
         for (key, value) in objects {

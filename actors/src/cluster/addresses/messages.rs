@@ -9,14 +9,13 @@ use std::{
 
 use ipnet::IpNet;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::ends::Via;
 use crate::{
     cluster::{allocator::AllocatorNews, kvstore::Update, origins::ClusterOrigin},
     endpoints::{endpoint::Announcement, supervisor::EndpointChange},
     host::{Lane, Message, Reply},
-    model::IdentityId,
+    model::{ApiObject, IdentityId},
     ports::ObjectKey,
 };
 
@@ -30,7 +29,7 @@ pub enum AddressesMsg {
     /// What the API server says of pods' addresses. The first holds all there are.
     Objects {
         /// The objects that are so now, or are gone.
-        objects: Vec<(ObjectKey, Option<Value>)>,
+        objects: Vec<(ObjectKey, Option<ApiObject>)>,
         /// Whether there can be such objects.
         defined: bool,
     },

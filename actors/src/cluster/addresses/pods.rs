@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{
     cluster::kvstore::{Owner, read_ports},
-    model::{ClusterId, IdentityId, Labels, NamedPorts, SharedPorts, Tunnel},
+    model::{ApiObject, ClusterId, IdentityId, Labels, NamedPorts, SharedPorts, Tunnel},
     ports::ObjectKey,
 };
 
@@ -32,11 +32,12 @@ impl PodAddresses {
     pub(crate) fn take(
         &mut self,
         key: ObjectKey,
-        value: Option<Value>,
+        object: Option<ApiObject>,
         own: IpAddr,
         cluster: ClusterId,
         shared: &mut SharedPorts,
     ) -> Vec<(IpNet, Option<Owner>)> {
+        let value = object.map(ApiObject::into_json);
         let named_ports = value.as_ref().and_then(|value| shared.share(ports(&key, value)));
         let said = value.as_ref().and_then(|value| match read(value, own, cluster) {
             Ok(said) => said,
@@ -158,7 +159,8 @@ mod tests {
     ) -> Vec<(String, Option<u32>)> {
         let key = ObjectKey { namespace: "ns".to_owned(), name: name.to_owned() };
         let (own, mut shared) = ("192.0.2.1".parse().unwrap(), SharedPorts::default());
-        let taken = all.take(key, value, own, ClusterId(0), &mut shared).into_iter();
+        let taken =
+            all.take(key, value.map(Into::into), own, ClusterId(0), &mut shared).into_iter();
         taken.map(|(prefix, owner)| (prefix.to_string(), owner.map(|it| it.identity.0))).collect()
     }
 

@@ -7,13 +7,12 @@ use std::{
 };
 
 use ipnet::IpNet;
-use serde_json::Value;
 
 use super::{InheritedAddresses, others::Others, remote::RemoteAddresses};
 use crate::{
     cluster::{addresses::pods::PodAddresses, allocator::Renewed, kvstore::Owner},
     endpoints::endpoint::Announcement,
-    model::{ClusterId, EndpointId, IdentityId, Labels, SharedPorts},
+    model::{ApiObject, ClusterId, EndpointId, IdentityId, Labels, SharedPorts},
     policy::identity::reserved::NAMESPACE,
     ports::ObjectKey,
 };
@@ -58,7 +57,7 @@ impl AddressesState {
     pub(super) fn take_object(
         &mut self,
         key: ObjectKey,
-        value: Option<Value>,
+        value: Option<ApiObject>,
         own: IpAddr,
         cluster: ClusterId,
     ) -> Vec<(IpNet, Option<Owner>)> {

@@ -3,13 +3,12 @@
 use std::collections::BTreeSet;
 
 use serde::Serialize;
-use serde_json::Value;
 
 use super::Renewed;
 use crate::{
     cluster::kvstore::Update,
     host::{Lane, Message, Outlet, Ref, Reply},
-    model::IdentityId,
+    model::{ApiObject, IdentityId},
     policy::identity::{IdentityMsg, Numbering},
     ports::ObjectKey,
 };
@@ -43,7 +42,7 @@ pub enum AllocatorMsg {
     /// What the API server knows of them. The first holds all there are.
     Objects {
         /// The objects that are so now, or are gone.
-        objects: Vec<(ObjectKey, Option<Value>)>,
+        objects: Vec<(ObjectKey, Option<ApiObject>)>,
         /// Whether there can be such objects.
         defined: bool,
     },

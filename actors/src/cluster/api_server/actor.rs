@@ -8,7 +8,6 @@ use std::{
 };
 
 use serde::Serialize;
-use serde_json::Value;
 
 use super::{
     ClusterMsg, Heard, SourceMsg, SourceState, SourceStatus,
@@ -28,7 +27,7 @@ use crate::{
         subscriber::Subscriber,
     },
     host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Retry, Survives, Time},
-    model::Feed,
+    model::{ApiObject, Feed},
     mutants::{Mutant, mutated},
     policy::rules::PolicyMsg,
     ports::{ClusterError, ObjectKey, Page, Resource},
@@ -205,7 +204,7 @@ impl ClusterSupervisor {
         );
     }
 
-    fn changed(&mut self, source: usize, mut objects: Vec<(ObjectKey, Option<Value>)>) {
+    fn changed(&mut self, source: usize, mut objects: Vec<(ObjectKey, Option<ApiObject>)>) {
         let memory = &mut *self.memory;
         let Some(SupervisedSource { status, .. }) = memory.sources.get(source) else { return };
         let (of, told_with) = (status.feed, status.feed.told_with());

@@ -91,7 +91,10 @@ mod tests {
 
     fn page(names: &[&str]) -> Vec<Object> {
         let key = |name: &str| ObjectKey { namespace: String::new(), name: name.to_owned() };
-        names.iter().map(|name| Object { key: key(name), value: json!({ "is": name }) }).collect()
+        names
+            .iter()
+            .map(|name| Object { key: key(name), value: json!({ "is": name }).into() })
+            .collect()
     }
 
     fn names(deltas: &[Delta]) -> Vec<(&str, bool)> {

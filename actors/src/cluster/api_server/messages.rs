@@ -1,12 +1,10 @@
 //! Messages to the supervisor and to its sources, the feeds, and the state of each source.
 
-use serde_json::Value;
-
 use super::ServerView;
 use crate::{
     cluster::sources::Hearing,
     host::{Lane, Message, Reply, Time},
-    model::Feed,
+    model::{ApiObject, Feed},
     ports::{ClusterError, ObjectKey},
 };
 
@@ -68,7 +66,7 @@ pub enum ClusterMsg {
         /// Its number.
         source: usize,
         /// The objects.
-        objects: Vec<(ObjectKey, Option<Value>)>,
+        objects: Vec<(ObjectKey, Option<ApiObject>)>,
     },
     /// From a source: where it stands.
     State {

@@ -13,7 +13,7 @@ use crate::{
     },
     endpoints::workloads::WorkloadsMsg,
     host::{Message, Ref},
-    model::{Feed, Manifest},
+    model::{ApiObject, Feed, Manifest},
     policy::rules::PolicyMsg,
     ports::ObjectKey,
     services::service_cache::{ClusterObject, ServicesMsg},
@@ -38,7 +38,7 @@ enum SubscriberNews {
     /// Each object is a source of its own to who reads manifests.
     Manifests(Vec<Manifest>),
     /// To the others, also whether there can be such objects at all, and whether that was said.
-    Objects { objects: Vec<(ObjectKey, Option<Value>)>, defined: bool, said: bool },
+    Objects { objects: Vec<(ObjectKey, Option<ApiObject>)>, defined: bool, said: bool },
     /// To the owner of services, of which resource each is.
     OfServices(Vec<ClusterObject>),
 }
@@ -63,7 +63,7 @@ impl PendingNews {
     }
 
     /// Adds objects of a source.
-    pub(super) fn add(&mut self, name: &'static str, added: Vec<(ObjectKey, Option<Value>)>) {
+    pub(super) fn add(&mut self, name: &'static str, added: Vec<(ObjectKey, Option<ApiObject>)>) {
         match &mut self.news {
             SubscriberNews::Manifests(manifests) => {
                 for (key, value) in added {
@@ -137,7 +137,9 @@ impl PendingNews {
 }
 
 /// Whether an object is a policy that names services.
-fn names_services(object: &Value) -> bool {
+fn names_services(object: &ApiObject) -> bool {
+    // No policy of Kubernetes' own does.
+    let ApiObject::Json(object) = object else { return false };
     let many = object.get("specs").and_then(Value::as_array).into_iter().flatten();
     let mut rules = object.get("spec").into_iter().chain(many).flat_map(|spec| {
         let sides = ["egress", "egressDeny"].into_iter();
@@ -200,9 +202,9 @@ fn tell_objects(
     feed: Feed,
     subscriber: Subscriber,
     peers: &ClusterPeers,
-    objects: Vec<(ObjectKey, Option<Value>)>,
+    objects: Vec<(ObjectKey, Option<ApiObject>)>,
     defined: bool,
-) -> Option<Vec<(ObjectKey, Option<Value>)>> {
+) -> Option<Vec<(ObjectKey, Option<ApiObject>)>> {
     match subscriber {
         Subscriber::Allocator => {
             let (allocator, _) = peers.shared.as_ref()?;

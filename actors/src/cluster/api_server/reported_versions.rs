@@ -1,18 +1,17 @@
 //! Remembers by hash which objects a source told, so that only changes go on.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    hash::{Hash, Hasher},
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    model::ApiObject,
+    ports::{Object, ObjectChange, ObjectKey},
 };
 
-use serde_json::Value;
-
-use crate::ports::{Object, ObjectChange, ObjectKey};
-
 /// An object as it is now, or that it is gone.
-pub(super) type Delta = (ObjectKey, Option<Value>);
+pub(super) type Delta = (ObjectKey, Option<ApiObject>);
 
-/// What a source told of its objects: a list tells every object again, and so may a watch.
+/// What a source told of its objects: a list tells every object again, and so may a watch. Of most changes
+/// of an object, those of its status, nothing is left at the edge, and they are no news.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReportedVersions(BTreeMap<ObjectKey, u64>);
 
@@ -53,7 +52,7 @@ impl ReportedVersions {
             }
         }
         let news = |(key, value): &Delta| match value {
-            Some(value) => self.0.get(key) != Some(&hash(value)),
+            Some(value) => self.0.get(key) != Some(&value.mark()),
             None => self.0.contains_key(key),
         };
         (deltas.into_iter().filter(news).collect(), version)
@@ -70,19 +69,11 @@ impl ReportedVersions {
     }
 
     fn is_news(&self, object: &Object) -> bool {
-        self.0.get(&object.key) != Some(&hash(&object.value))
+        self.0.get(&object.key) != Some(&object.value.mark())
     }
 }
 
 /// What is noted of deltas once they are told.
 pub(super) fn marks(deltas: &[Delta]) -> Vec<(ObjectKey, Option<u64>)> {
-    deltas.iter().map(|(key, value)| (key.clone(), value.as_ref().map(hash))).collect()
-}
-
-/// Stands for an object: of most changes of an object, those of its status, nothing is left at the
-/// edge, and they are no news.
-fn hash(value: &Value) -> u64 {
-    let mut hasher = std::hash::DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
+    deltas.iter().map(|(key, value)| (key.clone(), value.as_ref().map(ApiObject::mark))).collect()
 }

@@ -8,7 +8,6 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::version::{number, went_back};
 use crate::{
@@ -173,8 +172,8 @@ impl Witness {
         self.tries.succeeded();
         self.view.error = None;
         self.view.hearing.hear(now);
-        let uid = objects.first().and_then(|it| it.value.pointer("/metadata/uid"));
-        let uid = uid.and_then(Value::as_str).map(str::to_owned);
+        let metadata = objects.first().and_then(|it| it.value.metadata());
+        let uid = metadata.and_then(|metadata| metadata.uid.clone());
         let other = self.other(uid.as_deref(), &version);
         let other = other.filter(|why| self.replaced((now, wall), why.clone()));
         // Where it has none any more, it is still the one that it was.
@@ -220,8 +219,9 @@ mod tests {
 
     fn page(uid: &str, version: &str) -> Result<Page, ClusterError> {
         let key = ObjectKey { namespace: String::new(), name: "kube-system".to_owned() };
-        let value = json!({ "metadata": { "name": "kube-system", "uid": uid } });
-        let objects = vec![Object { key, value }];
+        let value =
+            json!({ "kind": "Namespace", "metadata": { "name": "kube-system", "uid": uid } });
+        let objects = vec![Object { key, value: value.into() }];
         Ok(Page { objects, version: version.to_owned(), next: None })
     }
 

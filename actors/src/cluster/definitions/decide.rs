@@ -43,7 +43,8 @@ impl SchemaVersion {
 
 impl BroughtDefinition {
     pub(super) fn new(object: Value) -> Self {
-        let own = Definition::of(&object);
+        // One that is none is brought without a version.
+        let own = Definition::of_document(&object).unwrap_or_default();
         Self {
             name: object["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
             version: own.schema_version.as_deref().and_then(SchemaVersion::parse),

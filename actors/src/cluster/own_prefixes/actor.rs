@@ -20,7 +20,7 @@ use crate::{
     cluster::resources::further,
     endpoints::ipam::{IpamMsg, PoolsDemand},
     host::{Behaviour, Cx, Lent, Outlet, Pauses, Ref, Retry, Survives, Time},
-    model::Feed,
+    model::{ApiObject, Feed},
     ports::{Cluster, ClusterError, Disk, ObjectKey, ObjectWrite, Reader, Resource, Verb},
     state_directory::{PoolPrefix, PoolPrefixes, PoolRecord},
 };
@@ -392,10 +392,10 @@ impl Behaviour for OwnPrefixes {
     fn handle(&mut self, msg: OwnPrefixesMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             OwnPrefixesMsg::Objects { objects, .. } => {
-                let own = objects.iter().filter(|(key, _)| key.name == self.settings.node);
-                for node in own.map(|(_, node)| node.as_ref()) {
+                let own = objects.into_iter().filter(|(key, _)| key.name == self.settings.node);
+                for node in own.map(|(_, node)| node.map(ApiObject::into_json)) {
                     let seen = self.seen.as_ref().map(|seen| &seen.pools);
-                    let is_known = node.is_some_and(|node| seen == Some(&pools_of(node)));
+                    let is_known = node.is_some_and(|node| seen == Some(&pools_of(&node)));
                     self.is_stale |= !is_known;
                 }
             }
@@ -421,7 +421,7 @@ impl Behaviour for OwnPrefixes {
         }
         match answer {
             OwnPrefixesAnswer::Read(answer) => match ClusterError::of(answer) {
-                Ok(object) => self.taken_in(cx, &object.value),
+                Ok(object) => self.taken_in(cx, &object.value.into_json()),
                 Err(error) => self.failed(cx, "cannot be read", &error.to_string()),
             },
             OwnPrefixesAnswer::Closed(Ok(prefixes)) => self.closed(cx, prefixes),

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use ipnet::IpNet;
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::{
     endpoints::ipam::PoolsDemand,
     host::{Lane, Message, Reply},
+    model::ApiObject,
     ports::ObjectKey,
 };
 
@@ -17,7 +17,7 @@ pub enum OwnPrefixesMsg {
     /// What the API server says of CiliumNodes.
     Objects {
         /// The objects that are so now, or are gone.
-        objects: Vec<(ObjectKey, Option<Value>)>,
+        objects: Vec<(ObjectKey, Option<ApiObject>)>,
         /// Whether there can be such objects.
         defined: bool,
     },

@@ -169,7 +169,8 @@ impl Life {
     fn news(&self) {
         let node = self.cluster.object("CiliumNode", "", "n1");
         let key = crate::ports::ObjectKey { namespace: String::new(), name: "n1".to_owned() };
-        let news = OwnPrefixesMsg::Objects { objects: vec![(key, node)], defined: true };
+        let news =
+            OwnPrefixesMsg::Objects { objects: vec![(key, node.map(Into::into))], defined: true };
         self.owner.tell(news).unwrap();
         self.settle();
     }

@@ -2,13 +2,14 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use k8s_openapi::api::core::v1::Node;
 use serde_json::Value;
 
 use super::{InNode, PublishSettings, node};
 use crate::{endpoints::ipam::Pools, model::Addresses, node::local_node::IpamMode};
 
 /// Compares objects with what this node says of itself.
-pub(crate) fn objects(node: &Value, cilium_node: &Value) {
+pub(crate) fn objects(own: &Node, object: &Value, cilium_node: &Value) {
     let pools = Pools { ipv4: "10.1.0.0/24".parse().ok(), ipv6: "fd00::/96".parse().ok() };
     let settings = PublishSettings {
         node_name: "node".to_owned(),
@@ -27,9 +28,11 @@ pub(crate) fn objects(node: &Value, cilium_node: &Value) {
         cilium_endpoints: true,
         seed: 0,
     };
-    node::annotations(&settings, node);
-    node::condition(node, "2026-01-01T00:00:00Z");
-    node::taint(node, "node.cilium.io/agent-not-ready");
-    node::cilium_node(&settings, node, Some(cilium_node));
-    node::new_cilium_node(&settings, node);
+    node::annotations(&settings, own);
+    node::condition(own, "2026-01-01T00:00:00Z");
+    node::taint(own, "node.cilium.io/agent-not-ready");
+    for cilium_node in [object, cilium_node] {
+        node::cilium_node(&settings, own, Some(cilium_node));
+    }
+    node::new_cilium_node(&settings, own);
 }

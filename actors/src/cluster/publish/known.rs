@@ -6,6 +6,7 @@ use std::{
 };
 
 use ipnet::IpNet;
+use k8s_openapi::api::core::v1::Node;
 use serde_json::Value;
 
 use super::{
@@ -15,7 +16,7 @@ use super::{
 };
 use crate::{
     endpoints::endpoint::{EndpointSpec, EndpointState, EndpointView},
-    model::{EndpointId, Feed},
+    model::{ApiObject, EndpointId, Feed},
     node::local_node::{IpamMode, PodCidrs},
     ports::ObjectKey,
 };
@@ -25,7 +26,7 @@ use crate::{
 pub(super) struct PublishSources {
     /// Kinds of which all objects are known, and whether there can be such objects.
     feeds: BTreeMap<Feed, bool>,
-    node: Option<Value>,
+    node: Option<Arc<Node>>,
     cilium_node: Option<Value>,
     /// CiliumEndpoints of all nodes; of those that are others' little is kept.
     cilium_endpoints: BTreeMap<ObjectKey, Value>,
@@ -53,7 +54,7 @@ impl PublishSources {
     pub(super) fn objects(
         &mut self,
         feed: Feed,
-        objects: Vec<(ObjectKey, Option<Value>)>,
+        objects: Vec<(ObjectKey, Option<ApiObject>)>,
         defined: bool,
         settings: &PublishSettings,
     ) -> BTreeSet<Item> {
@@ -62,9 +63,15 @@ impl PublishSources {
         let mut due = BTreeSet::new();
         for (key, value) in objects {
             match feed {
-                Feed::Node if is_own(&key) => self.node = value,
-                Feed::CiliumNode if is_own(&key) => self.cilium_node = value,
+                Feed::Node if is_own(&key) => match value {
+                    Some(node) => self.node = node.into_node().or(self.node.take()),
+                    None => self.node = None,
+                },
+                Feed::CiliumNode if is_own(&key) => {
+                    self.cilium_node = value.map(ApiObject::into_json);
+                }
                 Feed::CiliumEndpoints => {
+                    let value = value.map(ApiObject::into_json);
                     self.cilium_endpoint(key.clone(), value, settings);
                     due.insert(Item::Endpoint(key));
                 }

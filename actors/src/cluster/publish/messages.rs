@@ -2,13 +2,11 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use serde_json::Value;
-
 use super::item::Item;
 use crate::{
     endpoints::{endpoint::EndpointView, supervisor::EndpointChange},
     host::{AskError, Lane, Message, Reply},
-    model::Feed,
+    model::{ApiObject, Feed},
     ports::{ClusterError, ObjectKey},
 };
 
@@ -43,7 +41,7 @@ pub enum PublisherMsg {
         /// Which kind.
         feed: Feed,
         /// The objects.
-        objects: Vec<(ObjectKey, Option<Value>)>,
+        objects: Vec<(ObjectKey, Option<ApiObject>)>,
         /// Whether there can be such objects: the kind is defined.
         defined: bool,
     },

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -24,7 +25,7 @@ pub(super) struct DesiredNodeObject {
 }
 
 /// Annotations that the Node lacks.
-pub(super) fn annotations(settings: &PublishSettings, node: &Value) -> Option<DesiredNodeObject> {
+pub(super) fn annotations(settings: &PublishSettings, node: &Node) -> Option<DesiredNodeObject> {
     let named = [
         ("network.cilium.io/ipv4-pod-cidr", settings.pools.ipv4.map(|it| it.to_string())),
         ("network.cilium.io/ipv6-pod-cidr", settings.pools.ipv6.map(|it| it.to_string())),
@@ -33,7 +34,7 @@ pub(super) fn annotations(settings: &PublishSettings, node: &Value) -> Option<De
     ];
     let named = named.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text?.into())));
     let what = Value::Object(named.collect());
-    let there = node["metadata"]["annotations"].clone();
+    let there = json!(node.metadata.annotations);
     let patch = lacking(&there, &what)?;
     Some(DesiredNodeObject {
         what,
@@ -43,18 +44,23 @@ pub(super) fn annotations(settings: &PublishSettings, node: &Value) -> Option<De
 }
 
 /// The condition that the Node lacks, as Cilium words it.
-pub(super) fn condition(node: &Value, now: &str) -> Option<DesiredNodeObject> {
-    let (what, there) = (is_up(), network_condition(node));
-    (!says_up(&there)).then(|| DesiredNodeObject {
-        what,
-        there,
+pub(super) fn condition(node: &Node, now: &str) -> Option<DesiredNodeObject> {
+    let there = network_condition(node);
+    (!says_up(there)).then(|| DesiredNodeObject {
+        what: is_up(),
+        there: json!(there),
         verb: Verb::Status(json!({ "status": { "conditions": [is_up_since(now)] } })),
     })
 }
 
+/// The condition that says of the network whether it is up, and what it says then.
+const CONDITION: &str = "NetworkUnavailable";
+const IS_UP: (&str, &str) = ("False", "CiliumIsUp");
+
 fn is_up() -> Value {
+    let (status, reason) = IS_UP;
     json!({
-        "type": "NetworkUnavailable", "status": "False", "reason": "CiliumIsUp",
+        "type": CONDITION, "status": status, "reason": reason,
         "message": "Cilium is running on this node",
     })
 }
@@ -68,21 +74,21 @@ pub(crate) fn is_up_since(now: &str) -> Value {
 }
 
 /// What a Node says of its network.
-pub(crate) fn network_condition(node: &Value) -> Value {
-    let mut conditions = node["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.find(|it| it["type"] == "NetworkUnavailable").cloned().unwrap_or_default()
+pub(crate) fn network_condition(node: &Node) -> Option<&NodeCondition> {
+    let mut conditions = node.status.as_ref()?.conditions.as_ref()?.iter();
+    conditions.find(|condition| condition.type_ == CONDITION)
 }
 
 /// Whether that condition says that the network is up.
-pub(crate) fn says_up(condition: &Value) -> bool {
-    let what = is_up();
-    condition["status"] == what["status"] && condition["reason"] == what["reason"]
+pub(crate) fn says_up(condition: Option<&NodeCondition>) -> bool {
+    let said = condition.map(|it| (it.status.as_str(), it.reason.as_deref().unwrap_or_default()));
+    said == Some(IS_UP)
 }
 
 /// The Node's taints without that one, if it has it. Whoever changed them meanwhile is not undone.
-pub(super) fn taint(node: &Value, key: &str) -> Option<DesiredNodeObject> {
-    let taints = node["spec"]["taints"].as_array()?;
-    let retained: Vec<&Value> = taints.iter().filter(|taint| taint["key"] != key).collect();
+pub(super) fn taint(node: &Node, key: &str) -> Option<DesiredNodeObject> {
+    let taints = node.spec.as_ref()?.taints.as_ref()?;
+    let retained: Vec<_> = taints.iter().filter(|taint| taint.key != key).collect();
     if retained.len() == taints.len() {
         return None;
     }
@@ -96,17 +102,14 @@ pub(super) fn taint(node: &Value, key: &str) -> Option<DesiredNodeObject> {
 }
 
 /// The CiliumNode of a node that has none, for who needs it there before there are actors.
-pub fn new_cilium_node(settings: &PublishSettings, node: &Value) -> ObjectWrite {
+pub fn new_cilium_node(settings: &PublishSettings, node: &Node) -> ObjectWrite {
     let (resource, key) = Item::CiliumNode.place(&settings.node_name);
     ObjectWrite { resource, key, verb: Verb::Create(cilium_node_of(settings, node)) }
 }
 
 /// What the CiliumNode is to say.
-fn cilium_node_of(settings: &PublishSettings, node: &Value) -> Value {
-    let labels = match &node["metadata"]["labels"] {
-        Value::Object(labels) => labels.clone(),
-        _ => Map::new(),
-    };
+fn cilium_node_of(settings: &PublishSettings, node: &Node) -> Value {
+    let labels = node.metadata.labels.clone().unwrap_or_default();
     let mut spec = json!({ "addresses": addresses(settings, node), "bootid": settings.boot_id });
     // Of a pool of the cluster its operator gives each node its part.
     if !matches!(settings.ipam, Some(IpamMode::ClusterPool | IpamMode::MultiPool)) {
@@ -121,7 +124,7 @@ fn cilium_node_of(settings: &PublishSettings, node: &Value) -> Value {
             "name": settings.node_name, "labels": labels,
             "ownerReferences": [{
                 "apiVersion": "v1", "kind": "Node",
-                "name": settings.node_name, "uid": node["metadata"]["uid"],
+                "name": settings.node_name, "uid": node.metadata.uid,
             }],
         },
         "spec": spec,
@@ -132,7 +135,7 @@ fn cilium_node_of(settings: &PublishSettings, node: &Value) -> Value {
 /// another one of the name.
 pub(super) fn cilium_node(
     settings: &PublishSettings,
-    node: &Value,
+    node: &Node,
     there: Option<&Value>,
 ) -> Option<DesiredNodeObject> {
     let what = cilium_node_of(settings, node);
@@ -165,11 +168,11 @@ pub(super) fn cilium_node(
 }
 
 /// The node's addresses: those that its Node has, and the one that its pods route through.
-fn addresses(settings: &PublishSettings, node: &Value) -> Vec<Value> {
-    let known = node["status"]["addresses"].as_array().into_iter().flatten();
+fn addresses(settings: &PublishSettings, node: &Node) -> Vec<Value> {
+    let known = node.status.iter().filter_map(|status| status.addresses.as_ref()).flatten();
     let known = known.filter_map(|address| {
-        let kind = address["type"].as_str()?;
-        let ip: IpAddr = address["address"].as_str()?.parse().ok()?;
+        let kind = address.type_.as_str();
+        let ip: IpAddr = address.address.parse().ok()?;
         matches!(kind, "InternalIP" | "ExternalIP").then_some((kind, ip))
     });
     let mut all: Vec<(&str, IpAddr)> = known.collect();

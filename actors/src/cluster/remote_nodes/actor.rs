@@ -9,13 +9,12 @@ use std::{
 };
 
 use ipnet::IpNet;
-use serde_json::Value;
 
 use super::{
     NodeEntry, NodeError, RemoteNodesList, RemoteNodesMsg, RemoteNodesSource, RemoteNodesView,
     announced::Announced,
     answers::RemoteNodesAnswer,
-    entry::{NodeAddress, Seat, of_node, texts},
+    entry::{NodeAddress, Seat, of_node},
     numbers::NodeIdentities,
     objects::NodeObjects,
     reported::ReportedNodes,
@@ -27,7 +26,7 @@ use crate::{
     },
     endpoints::ipam::Pools,
     host::{Behaviour, Cx, Lent, Ref, Retry, Survives},
-    model::{Addresses, ClusterId, Feed, IdentityId, Labels, NodeKey},
+    model::{Addresses, ApiObject, ClusterId, Feed, IdentityId, Labels, NodeKey},
     node::routes::RoutesMsg,
     policy::{identity::IdentityMsg, ipcache::IpcacheMsg, rules::PolicyMsg},
     ports::{Change, ObjectKey, Pair},
@@ -210,21 +209,28 @@ impl RemoteNodes {
         self.settle();
     }
 
-    fn objects(&mut self, feed: Feed, objects: Vec<(ObjectKey, Option<Value>)>, defined: bool) {
+    fn objects(&mut self, feed: Feed, objects: Vec<(ObjectKey, Option<ApiObject>)>, defined: bool) {
         let NodeKey { cluster, name: own } = self.settings.key.clone();
         for (ObjectKey { name, .. }, object) in objects {
             match (feed, object) {
                 (Feed::Node, Some(node)) if name == own => {
-                    let said = (of_node(&node), texts(&node["metadata"]["labels"]));
-                    self.state.node = Some(said);
+                    if let Some(node) = node.into_node() {
+                        let labels = node.metadata.labels.clone().unwrap_or_default();
+                        self.state.node = Some((of_node(&node), labels));
+                    }
                 }
                 // What it said is true until it says something else.
                 (Feed::Node, _) => {}
                 _ if name == own => {}
-                (Feed::Nodes, object) => {
+                (Feed::Nodes, Some(object)) => {
                     let key = NodeKey { cluster: cluster.clone(), name };
-                    let entry = object.map(|node| NodeEntry::of_plain_node(&key.name, &node));
-                    self.plainly_named(key, entry);
+                    if let Some(node) = object.into_node() {
+                        let entry = NodeEntry::of_plain_node(&key.name, &node);
+                        self.plainly_named(key, Some(entry));
+                    }
+                }
+                (Feed::Nodes, None) => {
+                    self.plainly_named(NodeKey { cluster: cluster.clone(), name }, None);
                 }
                 (_, object) => {
                     let key = NodeKey { cluster: cluster.clone(), name };
@@ -237,7 +243,7 @@ impl RemoteNodes {
                         }
                         (object, _) => object,
                     };
-                    match object.map(|object| NodeEntry::of_object(&key.name, &object)) {
+                    match object.map(|it| NodeEntry::of_object(&key.name, &it.into_json())) {
                         Some(entry) => self.named(&key, entry),
                         None => self.set(&key, None),
                     }

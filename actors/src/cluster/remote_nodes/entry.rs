@@ -6,6 +6,7 @@ use std::{
 };
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use k8s_openapi::api::core::v1::Node;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -201,11 +202,11 @@ impl NodeEntry {
     }
 
     /// What a Node of Kubernetes says, of a node that has no CiliumNode.
-    pub(super) fn of_plain_node(name: &str, node: &Value) -> Result<Self, NodeError> {
+    pub(super) fn of_plain_node(name: &str, node: &Node) -> Result<Self, NodeError> {
         let entry = Self {
             addresses: of_node(node),
             pools: PodCidrs::of_node(node, true).pools,
-            labels: texts(&node["metadata"]["labels"]),
+            labels: node.metadata.labels.clone().unwrap_or_default(),
             ..Self::default()
         };
         entry.checked().map_err(|cause| NodeError::Plain { name: name.to_owned(), cause })
@@ -252,14 +253,15 @@ fn address(kind: &Value, ip: &Value) -> Result<Option<NodeAddress>, String> {
 }
 
 /// Addresses that a Node of Kubernetes names.
-pub(super) fn of_node(node: &Value) -> Vec<NodeAddress> {
-    let all = node["status"]["addresses"].as_array().into_iter().flatten();
-    let own = all.filter_map(|it| address(&it["type"], &it["address"]).ok()?);
-    own.filter(|it| it.kind != KINDS[2]).collect()
+pub(super) fn of_node(node: &Node) -> Vec<NodeAddress> {
+    let all = node.status.iter().filter_map(|status| status.addresses.as_ref()).flatten();
+    let own = all.filter(|it| KINDS[..2].contains(&it.type_.as_str()));
+    let parsed = own.filter_map(|it| Some((it.type_.clone(), it.address.parse().ok()?)));
+    parsed.map(|(kind, ip)| NodeAddress { kind, ip }).collect()
 }
 
 /// What a map of texts holds.
-pub(super) fn texts(map: &Value) -> BTreeMap<String, String> {
+fn texts(map: &Value) -> BTreeMap<String, String> {
     let all = map.as_object().into_iter().flatten();
     all.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }

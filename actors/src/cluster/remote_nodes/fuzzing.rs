@@ -1,5 +1,6 @@
 //! For the fuzzer: what pairs of the store and objects say of nodes.
 
+use k8s_openapi::api::core::v1::Node;
 use serde_json::Value;
 
 use super::NodeEntry;
@@ -13,9 +14,9 @@ pub(crate) fn pair(pair: &Pair) {
 }
 
 /// Reads an object as a CiliumNode and as a Node.
-pub(crate) fn object(name: &str, object: &Value) {
+pub(crate) fn object(name: &str, node: &Node, object: &Value) {
     checked(NodeEntry::of_object(name, object));
-    checked(NodeEntry::of_plain_node(name, object));
+    checked(NodeEntry::of_plain_node(name, node));
 }
 
 fn checked(read: Result<NodeEntry, super::NodeError>) {

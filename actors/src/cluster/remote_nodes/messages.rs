@@ -8,13 +8,12 @@ use std::{
 
 use ipnet::IpNet;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::{NodeEntry, entry::Seat};
 use crate::{
     cluster::{kvstore::Update, origins::ClusterOrigin},
     host::{Lane, Message, Reply},
-    model::{Addresses, Feed, IdentityId, Labels, NodeKey},
+    model::{Addresses, ApiObject, Feed, IdentityId, Labels, NodeKey},
     ports::ObjectKey,
 };
 
@@ -31,7 +30,7 @@ pub enum RemoteNodesMsg {
         /// What objects these are.
         feed: Feed,
         /// The objects that are so now, or are gone.
-        objects: Vec<(ObjectKey, Option<Value>)>,
+        objects: Vec<(ObjectKey, Option<ApiObject>)>,
         /// Whether there can be such objects.
         defined: bool,
     },

@@ -19,4 +19,10 @@ pub enum ObjectError {
         /// What it should be.
         desired: &'static str,
     },
+    /// It is not what its type says.
+    #[error("{why}")]
+    Malformed {
+        /// Kind and name, the field, what is wrong with it and what to do about that.
+        why: String,
+    },
 }

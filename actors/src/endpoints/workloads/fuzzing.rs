@@ -1,13 +1,14 @@
 //! For the fuzzer: what documents say of pods, namespaces and nodes.
 
-use serde_json::Value;
-
 use super::reported::ReportedWorkloads;
-use crate::{model::Manifest, ports::ObjectKey};
+use crate::{
+    model::{ApiObject, Manifest, Readership},
+    ports::ObjectKey,
+};
 
 /// Takes documents in as a file's, and those of nodes as the cluster's. A file that is taken in once
 /// more changes nothing.
-pub(crate) fn documents(documents: &[Value]) {
+pub(crate) fn documents(documents: &[ApiObject]) {
     let mut reported = ReportedWorkloads::new("default".to_owned(), "node".to_owned());
     let manifest = || Manifest { source: "fuzz.yaml".to_owned(), objects: Ok(documents.to_vec()) };
     let changed = reported.apply(vec![manifest()]);
@@ -18,9 +19,10 @@ pub(crate) fn documents(documents: &[Value]) {
     }
     let again = reported.apply(vec![manifest()]);
     assert!(again.is_empty(), "the same documents change {again:?}");
-    let objects = documents.iter().filter(|it| it.is_object()).map(|document| {
+    let objects = documents.iter().map(|document| {
         let key = ObjectKey { namespace: String::new(), name: "node".to_owned() };
-        (key, Some(document.clone()))
+        let text = document.to_json().to_string();
+        (key, ApiObject::of_server("Node", "v1", &text, Readership::Agent).ok())
     });
     reported.node(objects.collect());
     reported.relabelled();

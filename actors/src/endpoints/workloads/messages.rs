@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
 use super::PodPoolNames;
 use crate::{
     host::{Message, Outlet, Reply},
-    model::{EndpointId, Families, Labels, Manifest, NamedPorts},
+    model::{ApiObject, EndpointId, Families, Labels, Manifest, NamedPorts},
     ports::ObjectKey,
 };
 
@@ -49,7 +47,7 @@ pub enum WorkloadsMsg {
     /// holds all that is known at start: questions wait for it.
     Manifests(Vec<Manifest>),
     /// What the cluster says of nodes. The first holds all there are.
-    Nodes(Vec<(ObjectKey, Option<Value>)>),
+    Nodes(Vec<(ObjectKey, Option<ApiObject>)>),
     /// What is known of a pod. If a cluster is followed it waits for that pod.
     Describe {
         /// Kubernetes namespace.
@@ -81,7 +79,7 @@ pub enum WorkloadsMsg {
         reply: Reply<Result<PodPoolNames, String>>,
     },
     /// What the cluster says of pools of addresses. The first holds all there are.
-    Pools(Vec<(ObjectKey, Option<Value>)>),
+    Pools(Vec<(ObjectKey, Option<ApiObject>)>),
     /// Tell there when what is known of a pod changes.
     Subscribe(Outlet<WorkloadsNews>),
 }

@@ -1,12 +1,12 @@
-//! Reads pods, namespaces and nodes from the JSON of manifests or of the API server. An object that
-//! cannot be read keeps its last good version.
+//! Reads pods, namespaces and nodes of manifests or of the API server. An object that cannot be read keeps its
+//! last good version.
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use k8s_openapi::{api::core::v1 as api, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 
 use super::{error::ObjectError, pools::PoolAnnotations, ports::ports};
-use crate::model::NamedPorts;
+use crate::model::{ApiObject, MalformedObject, NamedPorts};
 
 /// Longest key and value of a label that Kubernetes allows, in bytes.
 const KEY_BYTES_MAX: usize = 317;
@@ -39,47 +39,92 @@ pub(super) struct WorkloadObjects {
 impl WorkloadObjects {
     /// Takes in an object, or the objects of a list. Kinds that are not looked at are skipped; of
     /// one that cannot be used the version in `before` stays.
-    pub(super) fn take(&mut self, value: &Value, before: &Self, errors: &mut Vec<ObjectError>) {
-        let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
-        let read = match kind {
-            "Pod" => self.take_pod(value, before),
-            "Namespace" => {
-                self.take_pools(value);
-                take_labels(kind, value, &mut self.namespaces, &before.namespaces)
+    pub(super) fn take(
+        &mut self,
+        object: &ApiObject,
+        before: &Self,
+        errors: &mut Vec<ObjectError>,
+    ) {
+        let read = match object {
+            ApiObject::Pod(pod) => self.take_pod(pod, before),
+            ApiObject::Namespace(namespace) => {
+                self.take_pools(&namespace.metadata);
+                take_labels(
+                    "Namespace",
+                    &namespace.metadata,
+                    &mut self.namespaces,
+                    &before.namespaces,
+                )
             }
-            "Node" => take_labels(kind, value, &mut self.nodes, &before.nodes),
-            "List" | "PodList" | "NamespaceList" | "NodeList" => {
-                let items = value.get("items").and_then(Value::as_array);
-                items.into_iter().flatten().for_each(|item| self.take(item, before, errors));
+            ApiObject::Node(node) => {
+                take_labels("Node", &node.metadata, &mut self.nodes, &before.nodes)
+            }
+            ApiObject::List(items) => {
+                items.iter().for_each(|item| self.take(item, before, errors));
                 Ok(())
             }
+            ApiObject::Malformed(of) => self.keep(of, object.name(), before),
             _ => Ok(()),
         };
         errors.extend(read.err());
     }
 
-    fn take_pools(&mut self, namespace: &Value) {
-        let pools = PoolAnnotations::of(namespace);
-        if let Some(name) = namespace["metadata"]["name"].as_str().filter(|_| !pools.is_empty()) {
-            self.namespace_pools.insert(name.to_owned(), pools);
+    /// Keeps what an object was before that cannot be read.
+    fn keep(
+        &mut self,
+        object: &MalformedObject,
+        named: Option<(&str, &str)>,
+        before: &Self,
+    ) -> Result<(), ObjectError> {
+        if !["Pod", "Namespace", "Node"].contains(&object.kind) {
+            return Ok(());
+        }
+        if let Some((namespace, name)) = named {
+            match object.kind {
+                "Pod" => self.pods.extend(stays(&before.pods, &pod_name(namespace, name))),
+                "Namespace" => {
+                    self.namespaces.extend(stays(&before.namespaces, &name.to_owned()));
+                    let pools = stays(&before.namespace_pools, &name.to_owned());
+                    self.namespace_pools.extend(pools);
+                }
+                _ => self.nodes.extend(stays(&before.nodes, &name.to_owned())),
+            }
+        }
+        Err(ObjectError::Malformed { why: object.to_string() })
+    }
+
+    fn take_pools(&mut self, namespace: &ObjectMeta) {
+        let pools = PoolAnnotations::of(namespace.annotations.as_ref());
+        if let Some(name) = namespace.name.as_ref().filter(|_| !pools.is_empty()) {
+            self.namespace_pools.insert(name.clone(), pools);
         }
     }
 
-    fn take_pod(&mut self, value: &Value, before: &Self) -> Result<(), ObjectError> {
-        let pod_name = (namespace(value)?, name("Pod", value)?);
+    fn take_pod(&mut self, said: &api::Pod, before: &Self) -> Result<(), ObjectError> {
+        let namespace = said.metadata.namespace.as_deref().unwrap_or_default();
+        let pod_name = pod_name(namespace, name("Pod", &said.metadata)?);
         let object = format!("Pod {}/{}", pod_name.0, pod_name.1);
-        match pod(&object, value) {
+        match pod(&object, said) {
             Ok(pod) => {
                 self.pods.insert(pod_name, pod);
                 Ok(())
             }
             Err(error) => {
-                let state = before.pods.get_key_value(&pod_name);
-                self.pods.extend(state.map(|(name, pod)| (name.clone(), pod.clone())));
+                self.pods.extend(stays(&before.pods, &pod_name));
                 Err(error)
             }
         }
     }
+}
+
+/// What something was before.
+fn stays<K: Ord + Clone, V: Clone>(before: &BTreeMap<K, V>, of: &K) -> Option<(K, V)> {
+    before.get_key_value(of).map(|(key, value)| (key.clone(), value.clone()))
+}
+
+fn pod_name(namespace: &str, name: &str) -> PodName {
+    let namespace = if namespace.is_empty() { "default" } else { namespace };
+    (namespace.to_owned(), name.to_owned())
 }
 
 /// Labels by the name of what has them.
@@ -88,90 +133,72 @@ type Labelled = BTreeMap<String, BTreeMap<String, String>>;
 /// Takes in an object of which only its labels count.
 fn take_labels(
     kind: &str,
-    value: &Value,
+    metadata: &ObjectMeta,
     into: &mut Labelled,
     before: &Labelled,
 ) -> Result<(), ObjectError> {
-    let name = name(kind, value)?;
-    match labels(&format!("{kind} {name}"), value) {
+    let name = name(kind, metadata)?.to_owned();
+    match labels(&format!("{kind} {name}"), metadata) {
         Ok(labels) => {
             into.insert(name, labels);
             Ok(())
         }
         Err(error) => {
-            let state = before.get_key_value(&name);
-            into.extend(state.map(|(name, labels)| (name.clone(), labels.clone())));
+            into.extend(stays(before, &name));
             Err(error)
         }
     }
 }
 
-fn name(kind: &str, value: &Value) -> Result<String, ObjectError> {
-    let name = value.pointer("/metadata/name").and_then(Value::as_str);
-    match name {
-        Some(name) if !name.is_empty() => Ok(name.to_owned()),
-        _ => Err(ObjectError::NoName { kind: kind.to_owned() }),
-    }
+fn name<'a>(kind: &str, metadata: &'a ObjectMeta) -> Result<&'a str, ObjectError> {
+    let name = metadata.name.as_deref().filter(|name| !name.is_empty());
+    name.ok_or_else(|| ObjectError::NoName { kind: kind.to_owned() })
 }
 
-fn namespace(value: &Value) -> Result<String, ObjectError> {
-    let object = || format!("Pod {}", value.pointer("/metadata/name").unwrap_or(&Value::Null));
-    let namespace = text(value, "/metadata/namespace", object)?;
-    Ok(namespace.unwrap_or("default").to_owned())
-}
-
-fn pod(object: &str, value: &Value) -> Result<Pod, ObjectError> {
-    let account = text(value, "/spec/serviceAccountName", || object.to_owned())?;
-    let account = account.unwrap_or("default").to_owned();
-    let uid = text(value, "/metadata/uid", || object.to_owned())?.unwrap_or_default().to_owned();
+fn pod(object: &str, pod: &api::Pod) -> Result<Pod, ObjectError> {
+    let spec = pod.spec.as_ref();
+    let account = spec.and_then(|spec| spec.service_account_name.as_deref());
+    let account = text(object, "spec.serviceAccountName", account)?.unwrap_or("default");
+    let uid = text(object, "metadata.uid", pod.metadata.uid.as_deref())?.unwrap_or_default();
     Ok(Pod {
-        uid,
-        labels: labels(object, value)?,
-        account,
-        named_ports: ports(object, value)?,
-        pools: PoolAnnotations::of(value),
+        uid: uid.to_owned(),
+        labels: labels(object, &pod.metadata)?,
+        account: account.to_owned(),
+        named_ports: spec.map(|spec| ports(object, spec)).transpose()?.unwrap_or_default(),
+        pools: PoolAnnotations::of(pod.metadata.annotations.as_ref()),
     })
 }
 
 /// A text that may be absent; an empty one is.
 fn text<'a>(
-    value: &'a Value,
-    pointer: &str,
-    object: impl Fn() -> String,
+    object: &str,
+    field: &str,
+    said: Option<&'a str>,
 ) -> Result<Option<&'a str>, ObjectError> {
-    let desired = "a text of at most 253 bytes";
-    let field = || pointer[1..].replace('/', ".");
-    match value.pointer(pointer) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) if text.len() <= 253 => {
-            Ok(Some(text.as_str()).filter(|text| !text.is_empty()))
-        }
-        Some(_) => Err(ObjectError::Field { object: object(), field: field(), desired }),
+    match said.filter(|text| !text.is_empty()) {
+        Some(text) if text.len() > 253 => Err(ObjectError::Field {
+            object: object.to_owned(),
+            field: field.to_owned(),
+            desired: "a text of at most 253 bytes",
+        }),
+        text => Ok(text),
     }
 }
 
-fn labels(object: &str, value: &Value) -> Result<BTreeMap<String, String>, ObjectError> {
+fn labels(object: &str, metadata: &ObjectMeta) -> Result<BTreeMap<String, String>, ObjectError> {
     let wrong = |field: &str, desired| ObjectError::Field {
         object: object.to_owned(),
         field: format!("metadata.labels{field}"),
         desired,
     };
-    let all = match value.pointer("/metadata/labels") {
-        None | Some(Value::Null) => return Ok(BTreeMap::new()),
-        Some(Value::Object(all)) => all,
-        Some(_) => return Err(wrong("", "a map of texts")),
-    };
-    let mut labels = BTreeMap::new();
-    for (key, value) in all {
+    let all = metadata.labels.iter().flatten();
+    for (key, value) in all.clone() {
         if key.is_empty() || key.len() > KEY_BYTES_MAX {
             return Err(wrong("", "free of keys that are empty or over 317 bytes"));
         }
-        match value {
-            Value::String(text) if text.len() <= VALUE_BYTES_MAX => {
-                labels.insert(key.clone(), text.clone());
-            }
-            _ => return Err(wrong(&format!("[{key:?}]"), "a text of at most 63 bytes")),
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(wrong(&format!("[{key:?}]"), "a text of at most 63 bytes"));
         }
     }
-    Ok(labels)
+    Ok(all.map(|(key, value)| (key.clone(), value.clone())).collect())
 }

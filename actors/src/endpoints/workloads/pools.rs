@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::{
-    model::{Families, Label, Labels},
+    model::{ApiObject, Families, Label, Labels},
     policy::rules::{Selector, namespace_selector, pod_selector},
     ports::ObjectKey,
 };
@@ -40,11 +40,11 @@ pub(super) struct PoolAnnotations {
 }
 
 impl PoolAnnotations {
-    pub(super) fn of(object: &Value) -> Self {
-        let all = &object["metadata"]["annotations"];
+    pub(super) fn of(annotations: Option<&BTreeMap<String, String>>) -> Self {
+        let Some(all) = annotations else { return Self::default() };
         let text = |name: &str| {
-            let text = all[format!("{PREFIX}{name}")].as_str().map(str::to_owned);
-            text.filter(|text| !text.is_empty())
+            let text = all.get(&format!("{PREFIX}{name}"));
+            text.filter(|text| !text.is_empty()).cloned()
         };
         let both = text("ip-pool");
         Self {
@@ -105,10 +105,10 @@ pub(super) struct SelectingPools {
 
 impl SelectingPools {
     /// These are so now, or are gone.
-    pub(super) fn take(&mut self, objects: Vec<(ObjectKey, Option<Value>)>) {
+    pub(super) fn take(&mut self, objects: Vec<(ObjectKey, Option<ApiObject>)>) {
         self.known = true;
         for (ObjectKey { name, .. }, pool) in objects {
-            match pool.and_then(|pool| SelectingPool::read(&name, &pool)) {
+            match pool.and_then(|pool| SelectingPool::read(&name, &pool.into_json())) {
                 Some(pool) => drop(self.pools.insert(name, pool)),
                 None => drop(self.pools.remove(&name)),
             }
@@ -177,14 +177,14 @@ mod tests {
         let mut pools = SelectingPools::default();
         let object = |(name, spec): &(&str, Value)| {
             let key = ObjectKey { namespace: String::new(), name: (*name).to_owned() };
-            (key, Some(json!({ "spec": spec })))
+            (key, Some(json!({ "spec": spec }).into()))
         };
         pools.take(all.iter().map(object).collect());
         pools
     }
 
     fn annotated(all: &Value) -> PoolAnnotations {
-        PoolAnnotations::of(&json!({ "metadata": { "annotations": all } }))
+        PoolAnnotations::of(serde_json::from_value(all.clone()).ok().as_ref())
     }
 
     fn chosen(

@@ -8,10 +8,8 @@ use super::{
     object::{Pod, PodName, WorkloadObjects},
     pools::{PoolAnnotations, SelectingPools},
 };
-use serde_json::Value;
-
 use crate::{
-    model::{Families, Label, Labels, Manifest, NamedPorts},
+    model::{ApiObject, Families, Label, Labels, Manifest, NamedPorts},
     ports::ObjectKey,
 };
 
@@ -116,12 +114,10 @@ impl ReportedWorkloads {
     }
 
     /// The cluster says this of nodes; of others than this one nothing is noted.
-    pub(super) fn node(&mut self, objects: Vec<(ObjectKey, Option<Value>)>) {
+    pub(super) fn node(&mut self, objects: Vec<(ObjectKey, Option<ApiObject>)>) {
         let own = objects.into_iter().filter(|(key, _)| key.name == self.node);
         for node in own.filter_map(|(_, node)| node) {
             let before = self.sources.remove(CLUSTER_NODES).unwrap_or_default();
-            let mut node = node;
-            node["kind"] = "Node".into();
             self.sources.insert(CLUSTER_NODES.to_owned(), read(CLUSTER_NODES, &[node], &before));
         }
     }
@@ -223,7 +219,7 @@ impl ReportedWorkloads {
 }
 
 /// What a source says now, and said `before` of objects that cannot be used as they are now.
-fn read(source: &str, values: &[Value], before: &WorkloadObjects) -> WorkloadObjects {
+fn read(source: &str, values: &[ApiObject], before: &WorkloadObjects) -> WorkloadObjects {
     let (mut objects, mut errors) = (WorkloadObjects::default(), Vec::new());
     values.iter().for_each(|value| objects.take(value, before, &mut errors));
     for error in errors {

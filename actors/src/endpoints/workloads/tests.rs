@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     host::{Answer, Behaviour, Cx, Message, NoAnswer, Ref, Universe},
-    model::{EndpointId, Manifest, NamedPorts},
+    model::{ApiObject, EndpointId, Manifest, NamedPorts},
     testing::crash,
 };
 
@@ -67,7 +67,8 @@ impl Fixture {
     }
 
     fn say(&self, source: &str, objects: Result<Vec<Value>, String>) {
-        let manifest = Manifest { source: source.into(), objects };
+        let read = |all: Vec<Value>| all.into_iter().map(ApiObject::from).collect();
+        let manifest = Manifest { source: source.into(), objects: objects.map(read) };
         self.workloads.tell(WorkloadsMsg::Manifests(vec![manifest])).unwrap();
         self.universe.settle();
     }
@@ -208,7 +209,7 @@ fn what_cannot_be_read_stays_as_it_was() {
 fn errors_name_the_object_and_the_field() {
     let errors = |value: Value| {
         let mut errors = Vec::new();
-        object::WorkloadObjects::default().take(&value, &Default::default(), &mut errors);
+        object::WorkloadObjects::default().take(&value.into(), &Default::default(), &mut errors);
         errors.iter().map(ObjectError::to_string).collect::<Vec<_>>()
     };
     let list = json!({ "kind": "List", "items": [
@@ -218,9 +219,9 @@ fn errors_name_the_object_and_the_field() {
     assert_eq!(
         errors(list),
         [
-            r#"Pod shop/web: metadata.labels["app"] is not a text of at most 63 bytes: correct it"#,
+            "Pod shop/web: metadata.labels.app: a list where text is expected: write text",
             "a Pod has no metadata.name: give it one",
-            r#"Pod "web": metadata.namespace is not a text of at most 253 bytes: correct it"#,
+            r#"Pod web: metadata.namespace: 7 is no text: put it in quotes: "7""#,
         ]
     );
 }
@@ -288,12 +289,16 @@ fn a_port_that_cannot_be_is_refused_and_the_pod_stays_as_it_was() {
             json!([{ "name": "http", "containerPort": 1, "protocol": "ICMP" }]),
             "ports[0].protocol is",
         ),
-        (json!({}), "spec.containers[0].ports is not a list"),
+        (json!({}), "spec.containers[0].ports: a mapping where a list is expected"),
         (Value::from(vec![json!({}); 5000]), "is not a list of at most 4096 ports in all"),
     ] {
         let mut errors = Vec::new();
         let pod = with_ports(wrong);
-        object::WorkloadObjects::default().take(&pod, &Default::default(), &mut errors);
+        object::WorkloadObjects::default().take(
+            &pod.clone().into(),
+            &Default::default(),
+            &mut errors,
+        );
         assert!(errors[0].to_string().contains(field), "{errors:?}");
         fixture.apply("a.yaml", &[pod]);
         assert_eq!(fixture.facts("shop", "web"), before);

@@ -4,6 +4,7 @@
 use std::{collections::BTreeSet, fmt};
 
 use ipnet::IpNet;
+use k8s_openapi::api::core::v1::Node;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -82,18 +83,20 @@ pub enum PodCidrError {
 impl PodCidrs {
     /// What a Node says: `podCIDRs` before `podCIDR`, and where these say nothing of a family, its
     /// annotation, if annotations are heeded.
-    pub fn of_node(node: &Value, annotations: bool) -> Self {
+    pub fn of_node(node: &Node, annotations: bool) -> Self {
         let mut said = Self::default();
-        let list = texts(&node["spec"]["podCIDRs"]);
-        match (list.is_empty(), node["spec"]["podCIDR"].as_str()) {
+        let spec = node.spec.as_ref();
+        let list = spec.and_then(|spec| spec.pod_cidrs.as_ref()).into_iter().flatten();
+        let list: Vec<&str> = list.map(String::as_str).collect();
+        match (list.is_empty(), spec.and_then(|spec| spec.pod_cidr.as_deref())) {
             (false, _) => said.take_all("spec.podCIDRs", &list),
             (true, Some(one)) if !one.is_empty() => said.take("spec.podCIDR", one),
             (true, _) => {}
         }
-        let all = &node["metadata"]["annotations"];
+        let all = node.metadata.annotations.as_ref();
         for (names, ipv4) in ANNOTATIONS.into_iter().zip([true, false]).filter(|_| annotations) {
             let known = if ipv4 { said.pools.ipv4.is_some() } else { said.pools.ipv6.is_some() };
-            let named = names.into_iter().find_map(|name| Some((name, all[name].as_str()?)));
+            let named = names.into_iter().find_map(|name| Some((name, all?.get(name)?)));
             if let Some((name, text)) = named.filter(|_| !known) {
                 said.take(name, text);
             }
@@ -169,8 +172,12 @@ mod tests {
 
     use super::*;
 
+    fn typed(node: &Value) -> Node {
+        serde_json::from_value(node.clone()).unwrap()
+    }
+
     fn said(node: &Value) -> (Option<String>, Option<String>) {
-        let Pools { ipv4, ipv6 } = PodCidrs::of_node(node, true).pools;
+        let Pools { ipv4, ipv6 } = PodCidrs::of_node(&typed(node), true).pools;
         (ipv4.map(|prefix| prefix.to_string()), ipv6.map(|prefix| prefix.to_string()))
     }
 
@@ -195,7 +202,7 @@ mod tests {
         let annotations = node["metadata"]["annotations"].as_object_mut().unwrap();
         annotations.remove("network.cilium.io/ipv4-pod-cidr");
         assert_eq!(said(&node), ipv4("10.5.0.0/24"));
-        assert_eq!(PodCidrs::of_node(&node, false), PodCidrs::default());
+        assert_eq!(PodCidrs::of_node(&typed(&node), false), PodCidrs::default());
         assert_eq!(said(&json!({})), (None, None));
     }
 
@@ -208,7 +215,7 @@ mod tests {
             } },
             "spec": { "podCIDRs": ["10.1.0.0/24", "rubbish"] },
         });
-        let cidrs = PodCidrs::of_node(&node, true);
+        let cidrs = PodCidrs::of_node(&typed(&node), true);
         assert_eq!(said(&node), (Some("10.1.0.0/24".into()), Some("fd04::/64".into())));
         let text = cidrs.problems[0].to_string();
         assert!(text.contains("spec.podCIDRs says \"rubbish\""), "{text}");

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     host::{AskError, Behaviour, Cx, Ref},
-    model::Timestamp,
+    model::{ApiObject, Timestamp},
     mutants::{Mutant, mutated},
     operator::{
         ending::OnlyLife,
@@ -252,7 +252,9 @@ impl Collector {
 
 /// Whether it is a pod that runs no more.
 fn has_ended(owner: &Object) -> bool {
-    matches!(owner.value["status"]["phase"].as_str(), Some("Failed" | "Succeeded"))
+    let ApiObject::Pod(pod) = &owner.value else { return false };
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Failed" | "Succeeded"))
 }
 
 impl Behaviour for Collector {

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::{
     host::Time,
+    model::ApiObject,
     mutants::{Mutant, mutated},
     operator::news::{FollowedKind, KindStanding},
     ports::ObjectKey,
@@ -113,7 +114,7 @@ impl Known {
         &mut self,
         of: FollowedKind,
         key: ObjectKey,
-        value: Option<Value>,
+        value: Option<ApiObject>,
         now: Time,
     ) {
         match (of, value) {
@@ -121,12 +122,13 @@ impl Known {
             (FollowedKind::Pods, None) => drop(self.pods.remove(&key)),
             (FollowedKind::Nodes, Some(_)) => drop(self.nodes.insert(key.name)),
             (FollowedKind::Nodes, None) => drop(self.nodes.remove(&key.name)),
-            (FollowedKind::Endpoints, Some(value)) => self.endpoint(key, &value, now),
+            (FollowedKind::Endpoints, Some(value)) => self.endpoint(key, &value.into_json(), now),
             (FollowedKind::Endpoints, None) => {
                 let gone = self.endpoints.remove(&key);
                 self.use_of(gone.and_then(|it| it.identity), now);
             }
             (FollowedKind::Identities, Some(value)) => {
+                let value = value.into_json();
                 let known = KnownIdentity {
                     uid: uid(&value),
                     version: version(&value),
@@ -136,7 +138,9 @@ impl Known {
                 self.identities.insert(key.name, known);
             }
             (FollowedKind::Identities, None) => drop(self.identities.remove(&key.name)),
-            (FollowedKind::CiliumNodes, Some(value)) => self.cilium_node(key.name, &value),
+            (FollowedKind::CiliumNodes, Some(value)) => {
+                self.cilium_node(key.name, &value.into_json())
+            }
             (FollowedKind::CiliumNodes, None) => drop(self.cilium_nodes.remove(&key.name)),
             // The former are among the pods as well, the latter belong to nobody.
             (FollowedKind::AgentPods | FollowedKind::PodPools, _) => {}

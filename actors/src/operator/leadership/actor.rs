@@ -10,6 +10,7 @@ use super::{
 use crate::{
     cluster::backoff::Backoff,
     host::{Behaviour, Cx, Host, Reply, Time},
+    model::ApiObject,
     mutants::{Mutant, mutated},
     operator::{
         ending::{OnlyLife, OperatorEnd},
@@ -116,7 +117,13 @@ impl Leadership {
 
     fn looked(&mut self, cx: &mut Cx<'_, Self>, answer: Result<Object, ClusterError>) {
         let found = match answer {
-            Ok(object) => Some(LeaseRecord::read(&object.value)),
+            Ok(Object { value: ApiObject::Lease(lease), .. }) => Some(LeaseRecord::read(&lease)),
+            Ok(Object { value: ApiObject::Malformed(error), .. }) => {
+                return self.failed(cx, &ClusterError::Failed(error.to_string()));
+            }
+            Ok(Object { key, .. }) => {
+                return self.failed(cx, &ClusterError::Failed(format!("{key} is no Lease")));
+            }
             Err(ClusterError::NotFound(_)) => None,
             Err(error) => return self.failed(cx, &error),
         };

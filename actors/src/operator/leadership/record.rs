@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use k8s_openapi::{api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::MicroTime};
 use serde_json::{Value, json};
 
 use crate::model::Timestamp;
@@ -17,8 +18,8 @@ pub(super) struct LeaseRecord {
     pub(super) holder: String,
     pub(super) version: String,
     pub(super) prefixes: Option<String>,
-    acquired: Value,
-    renewed: Value,
+    acquired: Option<MicroTime>,
+    renewed: Option<MicroTime>,
     seconds: Option<u64>,
     transitions: u64,
 }
@@ -39,18 +40,18 @@ pub(super) enum LeaseStep {
 }
 
 impl LeaseRecord {
-    pub(super) fn read(lease: &Value) -> Self {
-        let spec = &lease["spec"];
-        let metadata = &lease["metadata"];
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    pub(super) fn read(Lease { metadata, spec }: &Lease) -> Self {
+        let spec = spec.clone().unwrap_or_default();
+        let annotations = metadata.annotations.as_ref();
+        let number = |said: Option<i32>| said.and_then(|number| u64::try_from(number).ok());
         Self {
-            holder: text(&spec["holderIdentity"]),
-            version: text(&metadata["resourceVersion"]),
-            prefixes: metadata["annotations"][PREFIXES].as_str().map(str::to_owned),
-            acquired: spec["acquireTime"].clone(),
-            renewed: spec["renewTime"].clone(),
-            seconds: spec["leaseDurationSeconds"].as_u64(),
-            transitions: spec["leaseTransitions"].as_u64().unwrap_or_default(),
+            holder: spec.holder_identity.unwrap_or_default(),
+            version: metadata.resource_version.clone().unwrap_or_default(),
+            prefixes: annotations.and_then(|all| all.get(PREFIXES)).cloned(),
+            acquired: spec.acquire_time,
+            renewed: spec.renew_time,
+            seconds: number(spec.lease_duration_seconds),
+            transitions: number(spec.lease_transitions).unwrap_or_default(),
         }
     }
 
@@ -63,7 +64,7 @@ impl LeaseRecord {
     pub(super) fn held_by(&self, me: &str, wall: u64, prefixes: Option<&str>) -> Value {
         let now = Value::String(micros(wall));
         let is_new = self.holder != me;
-        let acquired = if is_new { now.clone() } else { self.acquired.clone() };
+        let acquired = if is_new { now.clone() } else { json!(self.acquired) };
         let mut patch = self.patch(json!({
             "holderIdentity": me, "leaseDurationSeconds": DURATION.as_secs(),
             "acquireTime": acquired, "renewTime": now,
@@ -145,7 +146,7 @@ mod tests {
         let mut there = made.clone();
         there["metadata"]["resourceVersion"] = "7".into();
         there["metadata"]["annotations"] = json!({ PREFIXES: "{}", "other": "stays" });
-        let record = LeaseRecord::read(&there);
+        let record = LeaseRecord::read(&serde_json::from_value(there).unwrap());
         assert_eq!(record.prefixes.as_deref(), Some("{}"));
         let renewed = record.held_by("a", second + 1_000, None);
         assert_eq!(renewed["metadata"], json!({ "resourceVersion": "7" }));
@@ -155,6 +156,6 @@ mod tests {
         assert_eq!(taken["spec"]["leaseTransitions"], 2);
         assert_eq!(taken["metadata"]["annotations"], json!({ PREFIXES: "x" }));
         assert_eq!(record.released()["spec"]["holderIdentity"], "");
-        assert_eq!(LeaseRecord::read(&json!("rubbish")), LeaseRecord::default());
+        assert_eq!(LeaseRecord::read(&Lease::default()), LeaseRecord::default());
     }
 }

@@ -6,8 +6,6 @@ use std::{
     time::Duration,
 };
 
-use serde_json::Value;
-
 use super::{
     MarkSettings, MarksView,
     answers::MarksAnswer,
@@ -16,7 +14,7 @@ use super::{
 use crate::{
     cluster::backoff::Backoff,
     host::{AskError, Behaviour, Cx, Pauses, Ref, Time},
-    model::Timestamp,
+    model::{ApiObject, Timestamp},
     mutants::{Mutant, mutated},
     operator::{
         ending::OnlyLife,
@@ -85,8 +83,12 @@ impl NodeMarker {
         }
     }
 
-    fn changed(&mut self, of: FollowedKind, objects: Vec<(ObjectKey, Option<Value>)>) {
+    fn changed(&mut self, of: FollowedKind, objects: Vec<(ObjectKey, Option<ApiObject>)>) {
         for (key, value) in objects {
+            if let Some(ApiObject::Malformed(error)) = &value {
+                tracing::warn!(%error, "not taken in; what it was before stays");
+                continue;
+            }
             match of {
                 FollowedKind::AgentPods => {
                     let nodes = self.known.set_pod(key, value.as_ref(), &self.settings);

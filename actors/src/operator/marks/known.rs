@@ -5,12 +5,14 @@ use std::{
     time::Duration,
 };
 
-use serde_json::{Value, json};
+use k8s_openapi::api::core::v1::{Node, Pod, Taint};
+use serde_json::json;
 
 use super::PodLabels;
 use crate::{
     cluster::publish::{is_up_since, network_condition, says_up},
     host::{Pauses, Time},
+    model::ApiObject,
     mutants::{Mutant, mutated},
     operator::{
         news::{FollowedKind, KindStanding},
@@ -58,9 +60,11 @@ impl MarkSettings {
     }
 
     /// The agent that this pod is, if it is one and is scheduled.
-    fn agent(&self, key: &ObjectKey, pod: &Value) -> Option<ScheduledAgent> {
-        let is_agent =
-            key.namespace == self.namespace && self.labels.hold(&pod["metadata"]["labels"]);
+    fn agent(&self, key: &ObjectKey, object: &ApiObject) -> Option<ScheduledAgent> {
+        let ApiObject::Pod(pod) = object else { return None };
+        let nothing = BTreeMap::new();
+        let labels = pod.metadata.labels.as_ref().unwrap_or(&nothing);
+        let is_agent = key.namespace == self.namespace && self.labels.hold(labels);
         is_agent.then(|| ScheduledAgent::read(pod)).flatten()
     }
 }
@@ -138,7 +142,7 @@ enum NodePhase {
 struct MarkableNode {
     uid: String,
     version: String,
-    taints: Vec<Value>,
+    taints: Vec<Taint>,
     is_up: bool,
     phase: NodePhase,
     made: BTreeMap<NodeMark, MarkMade>,
@@ -171,7 +175,7 @@ impl KnownAgents {
     pub(super) fn set_pod(
         &mut self,
         key: ObjectKey,
-        value: Option<&Value>,
+        value: Option<&ApiObject>,
         settings: &MarkSettings,
     ) -> Vec<String> {
         let agent = value.and_then(|value| settings.agent(&key, value));
@@ -209,8 +213,8 @@ impl KnownAgents {
     }
 
     /// A Node is so now, or is gone.
-    pub(super) fn set_node(&mut self, name: &str, value: Option<&Value>) {
-        let Some(value) = value else {
+    pub(super) fn set_node(&mut self, name: &str, value: Option<&ApiObject>) {
+        let Some(ApiObject::Node(value)) = value else {
             self.nodes.remove(name);
             return;
         };
@@ -341,9 +345,10 @@ impl KnownAgents {
         };
         let mut taints = node.taints.clone();
         match mark {
-            NodeMark::Untaint => taints.retain(|taint| taint["key"] != *settings.taint),
+            NodeMark::Untaint => taints.retain(|taint| taint.key != settings.taint),
             NodeMark::Taint => {
-                taints.push(json!({ "key": settings.taint, "effect": "NoSchedule" }))
+                let (key, effect) = (settings.taint.clone(), "NoSchedule".to_owned());
+                taints.push(Taint { key, effect, ..Taint::default() });
             }
             NodeMark::SayUp => {
                 let conditions = json!({ "conditions": [is_up_since(now)] });
@@ -387,36 +392,39 @@ impl KnownAgents {
 
 impl ScheduledAgent {
     /// One that is not scheduled says nothing of any Node.
-    fn read(value: &Value) -> Option<Self> {
-        let node = value["spec"]["nodeName"].as_str().filter(|name| !name.is_empty())?;
-        let mut conditions = value["status"]["conditions"].as_array().into_iter().flatten();
-        let is_ready = conditions.any(|it| it["type"] == "Ready" && it["status"] == "True");
-        let ends = !value["metadata"]["deletionTimestamp"].is_null();
+    fn read(pod: &Pod) -> Option<Self> {
+        let node = pod.spec.as_ref()?.node_name.as_ref().filter(|name| !name.is_empty())?;
+        let conditions = pod.status.iter().filter_map(|status| status.conditions.as_ref());
+        let is_ready = conditions.flatten().any(|it| it.type_ == "Ready" && it.status == "True");
+        let ends = pod.metadata.deletion_timestamp.is_some();
         Some(Self { node: node.to_owned(), is_ready: is_ready && !ends })
     }
 }
 
 impl MarkableNode {
-    fn read(value: &Value) -> Self {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    fn read(node: &Node) -> Self {
+        let spec = node.spec.as_ref();
         Self {
-            uid: text(&value["metadata"]["uid"]),
-            version: text(&value["metadata"]["resourceVersion"]),
-            taints: value["spec"]["taints"].as_array().cloned().unwrap_or_default(),
-            is_up: says_up(&network_condition(value)),
+            uid: node.metadata.uid.clone().unwrap_or_default(),
+            version: node.metadata.resource_version.clone().unwrap_or_default(),
+            taints: spec.and_then(|spec| spec.taints.clone()).unwrap_or_default(),
+            is_up: says_up(network_condition(node)),
             phase: NodePhase::default(),
             made: BTreeMap::new(),
         }
     }
 
     fn is_tainted(&self, key: &str) -> bool {
-        self.taints.iter().any(|taint| taint["key"] == key)
+        self.taints.iter().any(|taint| taint.key == key)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Readership;
+
+    const OF_AGENTS: Readership = Readership::OperatorByLabels;
 
     fn settings() -> MarkSettings {
         MarkSettings {
@@ -437,14 +445,16 @@ mod tests {
             "spec": { "nodeName": "n1" },
             "status": { "conditions": [{ "type": "Ready", "status": status }] },
         });
+        let value = ApiObject::of_server("Pod", "v1", &value.to_string(), OF_AGENTS).unwrap();
         Object { key, value }
     }
 
-    fn node(version: &str) -> Value {
-        json!({
+    fn node(version: &str) -> ApiObject {
+        let node = json!({
             "metadata": { "uid": format!("uid-{version}"), "resourceVersion": version },
             "spec": { "taints": [{ "key": "not-ready" }] },
-        })
+        });
+        ApiObject::of_server("Node", "v1", &node.to_string(), Readership::Operator).unwrap()
     }
 
     /// A Node with a ready agent.

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     host::{AskError, Behaviour, Cx},
+    model::ApiObject,
     mutants::{Mutant, mutated},
     operator::{
         news::{FollowedKind, KindStanding, ObjectNews, WorkerMsg},
@@ -72,11 +73,15 @@ impl PodPrefixAllocator {
         }
     }
 
-    fn changed(&mut self, of: FollowedKind, objects: Vec<(ObjectKey, Option<Value>)>) {
+    fn changed(&mut self, of: FollowedKind, objects: Vec<(ObjectKey, Option<ApiObject>)>) {
         for (ObjectKey { name, .. }, value) in objects {
             match (of, value) {
-                (FollowedKind::PodPools, value) => self.pools.changed(name, value.as_ref()),
-                (_, Some(value)) => drop(self.nodes.insert(name, PooledNode::read(&value))),
+                (FollowedKind::PodPools, value) => {
+                    self.pools.changed(name, value.map(ApiObject::into_json).as_ref());
+                }
+                (_, Some(value)) => {
+                    drop(self.nodes.insert(name, PooledNode::read(&value.into_json())));
+                }
                 (_, None) => drop(self.nodes.remove(&name)),
             }
         }

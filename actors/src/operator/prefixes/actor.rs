@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     host::{AskError, Behaviour, Cx},
+    model::ApiObject,
     mutants::{Mutant, mutated},
     operator::news::{FollowedKind, KindStanding, ObjectNews, WorkerMsg},
     ports::{ObjectKey, Verb},
@@ -68,13 +69,13 @@ impl PrefixAllocator {
         }
     }
 
-    fn changed(&mut self, objects: Vec<(ObjectKey, Option<Value>)>) {
+    fn changed(&mut self, objects: Vec<(ObjectKey, Option<ApiObject>)>) {
         for (ObjectKey { name, .. }, value) in objects {
             let Some(value) = value else {
                 self.nodes.remove(&name);
                 continue;
             };
-            let node = PoolNode::read(&value);
+            let node = PoolNode::read(&value.into_json());
             let before = self.nodes.insert(name.clone(), node.clone());
             let lost =
                 before.filter(|before| before.seen.uid == node.seen.uid && node.cidrs.is_empty());

@@ -6,8 +6,6 @@ use std::{
     time::Duration,
 };
 
-use serde_json::Value;
-
 use super::{
     StoreCollectorView,
     answers::StoreCollectorAnswer,
@@ -16,7 +14,7 @@ use super::{
 use crate::{
     cluster::kvstore::{HEARTBEAT, difference, settled, watch},
     host::{AskError, Behaviour, Cx, Pauses, Ref, Retry, Time},
-    model::Timestamp,
+    model::{ApiObject, Timestamp},
     mutants::{Mutant, mutated},
     operator::{
         ending::OnlyLife,
@@ -349,9 +347,9 @@ impl StoreCollector {
         }
     }
 
-    fn changed(&mut self, objects: Vec<(ObjectKey, Option<Value>)>) {
+    fn changed(&mut self, objects: Vec<(ObjectKey, Option<ApiObject>)>) {
         for (key, value) in objects {
-            match value.and_then(|value| value["status"]["identity"]["id"].as_u64()) {
+            match value.and_then(|it| it.into_json()["status"]["identity"]["id"].as_u64()) {
                 Some(number) => drop(self.endpoints.insert(key, number)),
                 None => drop(self.endpoints.remove(&key)),
             }

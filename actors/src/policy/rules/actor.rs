@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     host::{AskError, Behaviour, Cx, Lent, Outlet, Ref, Reply, Survives},
-    model::{IdentityId, Labels, NamedPorts},
+    model::{ApiObject, IdentityId, Labels, NamedPorts},
     policy::{
         identity::{Identity, IdentityMsg},
         ipcache::IpcacheMsg,
@@ -350,12 +350,15 @@ impl Policies {
 }
 
 /// The policies among a source's objects.
-pub(super) fn policies_of(objects: Vec<Value>) -> Vec<Value> {
-    let is_policy = |object: &Value| {
-        object
+pub(super) fn policies_of(objects: Vec<ApiObject>) -> Vec<ApiObject> {
+    let is_policy = |object: &ApiObject| match object {
+        ApiObject::NetworkPolicy(_) | ApiObject::List(_) => true,
+        ApiObject::Malformed(object) => object.kind == "NetworkPolicy",
+        ApiObject::Json(object) => object
             .get("kind")
             .and_then(Value::as_str)
-            .is_none_or(|kind| KINDS.contains(&kind.strip_suffix("List").unwrap_or(kind)))
+            .is_none_or(|kind| KINDS.contains(&kind.strip_suffix("List").unwrap_or(kind))),
+        _ => false,
     };
     objects.into_iter().filter(is_policy).collect()
 }

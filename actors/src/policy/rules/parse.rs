@@ -7,6 +7,7 @@ mod cilium_peers;
 mod cilium_ports;
 mod icmp;
 mod kubernetes;
+mod label_selector;
 mod meant;
 mod port;
 mod ranked;
@@ -19,7 +20,7 @@ mod service;
 mod side;
 mod to_services;
 
-use serde_json::Value;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 
 use self::scope::ParseContext;
 pub use self::selector::{namespace_selector, pod_selector};
@@ -29,13 +30,10 @@ pub(super) use self::{
 };
 use super::{Bound, Policy, PolicyError, PolicyKind, PolicyName, PolicySettings};
 use crate::model::{
-    Labels,
+    ApiObject, Labels, MalformedObject,
     field::{Fault, Field, Mapping},
+    place::Place,
 };
-
-/// Kinds that a source may hold beside policies, and that are not looked at here.
-const NOT_POLICIES: &[&str] =
-    &["EndpointSlice", "Endpoints", "Ingress", "Namespace", "Pod", "Service"];
 
 /// A document that was refused, and whose it is as far as that could be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,32 +57,110 @@ impl RefusedDocument {
 /// is a Pod, a Namespace or speaks of a service. `settings` are those of all policies.
 pub fn parse(
     file: &str,
-    document: &Value,
+    document: &ApiObject,
     settings: &PolicySettings,
 ) -> Vec<Result<Policy, RefusedDocument>> {
     let mut policies = Vec::new();
-    read(file, &Field::root(document), settings, &mut policies);
+    read(file, document, &Place::ROOT, settings, &mut policies);
     policies
 }
 
 fn read(
     file: &str,
-    document: &Field<'_>,
+    document: &ApiObject,
+    place: &Place<'_>,
     settings: &PolicySettings,
     policies: &mut Vec<Result<Policy, RefusedDocument>>,
 ) {
-    let listed = document.any_mapping().and_then(|mapping| items(&mapping));
-    match listed {
-        Err(fault) => policies.push(Err(refused(file, document, None, fault))),
-        Ok(Some(items)) => items.iter().for_each(|item| read(file, item, settings, policies)),
-        Ok(None) => match name(document) {
-            Err(fault) => policies.push(Err(refused(file, document, None, fault))),
-            Ok(None) => {}
-            Ok(Some(name)) => {
-                let policy = policy(file, document, &name, settings);
-                policies.push(policy.map_err(|fault| refused(file, document, Some(name), fault)));
+    match document {
+        ApiObject::NetworkPolicy(policy) => {
+            let read = of_kubernetes(file, policy, place, settings);
+            policies.push(read.map_err(|refused| *refused));
+        }
+        ApiObject::List(items) => {
+            let place = place.key("items");
+            for (index, item) in items.iter().enumerate() {
+                read(file, item, &place.index(index), settings, policies);
             }
-        },
+        }
+        ApiObject::Json(value) => {
+            policies.extend(of_json(file, &Field::listed(place, value), settings));
+        }
+        ApiObject::Malformed(object) if object.kind == "NetworkPolicy" => {
+            policies.push(Err(malformed(file, object, place)));
+        }
+        // Beside policies a source may hold others, which are not looked at here.
+        _ => {}
+    }
+}
+
+/// Reads a NetworkPolicy.
+fn of_kubernetes(
+    file: &str,
+    policy: &NetworkPolicy,
+    place: &Place<'_>,
+    settings: &PolicySettings,
+) -> Result<Policy, Box<RefusedDocument>> {
+    let namespace = policy.metadata.namespace.as_deref().filter(|text| !text.is_empty());
+    let namespace = namespace.unwrap_or("default");
+    let metadata = place.key("metadata");
+    let name = match metadata.need("name", policy.metadata.name.as_deref().unwrap_or_default()) {
+        Ok(name) => name.to_owned(),
+        Err(fault) => {
+            let meant = vec![meant::all_of(Some(namespace))];
+            return Err(refusal(file, None, fault, meant).into());
+        }
+    };
+    let kind = PolicyKind::NetworkPolicy;
+    let name = PolicyName { kind, namespace: Some(namespace.to_owned()), name };
+    let scope = ParseContext { file, name: &name, settings, unsupported: Vec::new() };
+    let rule = match &policy.spec {
+        Some(spec) => kubernetes::rule(&place.key("spec"), spec, &scope),
+        None => Err(place.missing("spec")),
+    };
+    match rule {
+        Ok(rule) => Ok(Policy {
+            rules: vec![rule],
+            group: None,
+            unsupported: Vec::new(),
+            // What was read from JSON can be written as JSON.
+            written: vec![serde_json::to_value(&policy.spec).unwrap_or_default()],
+            name,
+        }),
+        Err(fault) => {
+            let meant = meant::of_kubernetes(policy, namespace);
+            Err(refusal(file, Some(name), fault, meant).into())
+        }
+    }
+}
+
+/// Refuses a NetworkPolicy that is not what its type says.
+fn malformed(file: &str, object: &MalformedObject, place: &Place<'_>) -> RefusedDocument {
+    let document = Field::listed(place, object.value());
+    let mut fault = object.fault.clone();
+    fault.path = match place.path() {
+        whole if whole.is_empty() => fault.path,
+        whole => format!("{whole}.{}", fault.path),
+    };
+    // A version that is not known is the fault itself.
+    let name = name(&document).ok().flatten();
+    refused(file, &document, name, fault)
+}
+
+/// Reads a document of another kind.
+fn of_json(
+    file: &str,
+    document: &Field<'_>,
+    settings: &PolicySettings,
+) -> Option<Result<Policy, RefusedDocument>> {
+    let listed = document.any_mapping().and_then(|mapping| not_a_list(&mapping));
+    match listed.and_then(|()| name(document)) {
+        Err(fault) => Some(Err(refused(file, document, None, fault))),
+        Ok(None) => None,
+        Ok(Some(name)) => {
+            let policy = policy(file, document, &name, settings);
+            Some(policy.map_err(|fault| refused(file, document, Some(name), fault)))
+        }
     }
 }
 
@@ -98,16 +174,38 @@ fn refused(
         Some(name) => meant::of(document, name),
         None => meant::of_nameless(document),
     };
+    refusal(file, name, fault, meant)
+}
+
+fn refusal(
+    file: &str,
+    name: Option<PolicyName>,
+    fault: Fault,
+    meant: Vec<Bound>,
+) -> RefusedDocument {
     let Fault { path, problem, remedy } = fault;
     let object = name.as_ref().map(PolicyName::to_string);
     let error = PolicyError { file: file.to_owned(), object, path, problem, remedy };
     RefusedDocument { name, error, meant }
 }
 
-/// The items, if it is a list of objects.
-fn items<'a>(document: &Mapping<'a>) -> Result<Option<Vec<Field<'a>>>, Fault> {
+fn unknown_kind(path: &str, kind: &serde_json::Value) -> Fault {
+    Fault {
+        path: path.to_owned(),
+        problem: format!("unknown kind {kind}"),
+        remedy: "write CiliumNetworkPolicy, CiliumClusterwideNetworkPolicy, NetworkPolicy, \
+                 ClusterNetworkPolicy or CiliumCIDRGroup"
+            .to_owned(),
+    }
+}
+
+/// Complains of a list without members: others were taken apart.
+fn not_a_list(document: &Mapping<'_>) -> Result<(), Fault> {
     let kind = document.need("kind")?;
-    if kind.text()?.ends_with("List") { document.list("items") } else { Ok(None) }
+    match kind.text()?.ends_with("List") {
+        true => document.list("items").map(drop),
+        false => Ok(()),
+    }
 }
 
 /// Which policy it is; `None` if it is one of the kinds that are not looked at.
@@ -124,14 +222,7 @@ fn name(document: &Field<'_>) -> Result<Option<PolicyName>, Fault> {
         "ClusterNetworkPolicy" => {
             (PolicyKind::ClusterNetworkPolicy, &["policy.networking.k8s.io/v1alpha2"])
         }
-        other if NOT_POLICIES.contains(&other) => return Ok(None),
-        other => {
-            return Err(kind_field.fault(
-                format!("unknown kind {other:?}"),
-                "write CiliumNetworkPolicy, CiliumClusterwideNetworkPolicy, NetworkPolicy, \
-                 ClusterNetworkPolicy or CiliumCIDRGroup",
-            ));
-        }
+        _ => return Err(unknown_kind(&kind_field.path(), kind_field.value)),
     };
     let metadata = mapping.need("metadata")?.any_mapping()?;
     let name = metadata.need("name")?;
@@ -167,7 +258,6 @@ fn policy(
         return Ok(Policy { name: name.clone(), rules, group, unsupported, written });
     }
     let read = match name.kind {
-        PolicyKind::NetworkPolicy => kubernetes::rule,
         PolicyKind::ClusterNetworkPolicy => ranked::rule,
         _ => cilium::rule,
     };

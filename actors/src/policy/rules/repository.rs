@@ -8,7 +8,6 @@ use std::{
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::{
     Bound, ClausePeers, Departure, Enforcement, IdentityView, KnownServices, MissingGroup,
@@ -19,7 +18,7 @@ use super::{
     parse::{self, parse},
     rule::{Clause, Rule},
 };
-use crate::model::{Families, Labels};
+use crate::model::{ApiObject, Families, Labels};
 
 /// What a source holds.
 #[derive(Clone, Debug, Default)]
@@ -183,7 +182,7 @@ impl Repository {
     pub fn apply(
         &mut self,
         source: &str,
-        documents: &Result<Vec<Value>, String>,
+        documents: &Result<Vec<ApiObject>, String>,
         services: &KnownServices,
     ) -> ApplyReport {
         let mut report = ApplyReport::default();
@@ -433,7 +432,7 @@ impl Rule {
 
 fn read(
     source: &str,
-    documents: &Result<Vec<Value>, String>,
+    documents: &Result<Vec<ApiObject>, String>,
     settings: &PolicySettings,
 ) -> (Vec<Policy>, Vec<RefusedDocument>) {
     let (mut policies, mut refused) = (Vec::new(), Vec::new());

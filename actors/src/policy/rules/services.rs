@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::{
     CidrMatch, Peer, Policy, PolicyError, Selector,
@@ -17,7 +16,7 @@ use super::{
     peer::{ServiceBy, ServiceMatch, ServiceName, ServiceSelector},
     service_facts::{ServiceFact, ServiceObjectKey, ServiceReport},
 };
-use crate::model::Labels;
+use crate::model::{ApiObject, Labels};
 
 impl ServiceSelector {
     /// Whether that may be one of them, whatever its labels are.
@@ -138,7 +137,7 @@ struct Documents {
     rejected: Vec<PolicyError>,
 }
 
-fn read(source: &str, documents: &[Value], cluster: Option<&str>) -> Documents {
+fn read(source: &str, documents: &[ApiObject], cluster: Option<&str>) -> Documents {
     let mut all = Documents::default();
     for document in documents {
         match parse::service(source, document, cluster) {
@@ -194,7 +193,7 @@ impl KnownServices {
     pub fn apply(
         &mut self,
         source: &str,
-        documents: &Result<Vec<Value>, String>,
+        documents: &Result<Vec<ApiObject>, String>,
         cluster: Option<&str>,
     ) -> BTreeSet<ServiceName> {
         // Of a file that cannot be read, the owner of the rules complains.

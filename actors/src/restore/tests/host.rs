@@ -122,7 +122,7 @@ fn one_whose_labels_are_lost_keeps_its_policy_until_they_are_known() {
         world.crash();
         world.disk.tamper(|files| drop(files.apply(&FsOp::Remove(view.id.to_string().into()))));
         world.wake();
-        let objects = Ok(world.manifests["policy"].clone());
+        let objects = Ok(world.manifests["policy"].iter().cloned().map(Into::into).collect());
         let manifests = vec![Manifest { source: "policy".to_owned(), objects }];
         world.node_supervisor().policy.tell(PolicyMsg::Manifests(manifests)).unwrap();
         world.advance(Duration::from_secs(60));

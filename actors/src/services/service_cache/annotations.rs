@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::balancing::Algorithm;
-use crate::model::field::{Fault, Field, Mapping};
+use crate::model::{field::Fault, place::Place};
 
 /// All of Cilium's about services begin so,
 const PREFIX: &str = "service.cilium.io/";
@@ -70,20 +70,26 @@ pub(super) struct GlobalServiceOptions {
     is_shared: bool,
 }
 
+/// Annotations by name.
+type Annotations = BTreeMap<String, String>;
+
+/// An annotation: its name, and what it says.
+type Annotation<'a> = (&'a str, &'a str);
+
 /// Reads the annotations of a Service.
 pub(super) fn read(
-    annotations: Option<&Mapping<'_>>,
+    annotations: Option<&Annotations>,
 ) -> Result<(GlobalServiceOptions, Option<Box<Annotated>>), Fault> {
     let Some(all) = annotations else { return Ok((GlobalServiceOptions::default(), None)) };
     let is_global = truth(find(all, &GLOBAL))?.unwrap_or(false);
     let is_shared = truth(find(all, &SHARED))?.unwrap_or(is_global);
     let nodes: Result<Vec<NodeLabelRequirement>, Fault> = match find(all, &NODE_SELECTOR) {
-        Some(field) => requirements(&field),
+        Some(said) => requirements(said),
         None => Ok(Vec::new()),
     };
     let mut nodes = nodes?;
-    if let Some(field) = find(all, &NODE) {
-        let values = [field.text()?.into()].into();
+    if let Some((_, node)) = find(all, &NODE) {
+        let values = [node.into()].into();
         nodes.push(NodeLabelRequirement {
             label: NODE[0].into(),
             values: Some(values),
@@ -97,12 +103,7 @@ pub(super) fn read(
         algorithm: one_of(find(all, &ALGORITHM), &ALGORITHMS)?,
         direct: one_of(find(all, &FORWARDING), &FORWARDING_MODES)?,
         denies: one_of(find(all, &RANGES), &RANGE_POLICIES)?.unwrap_or(false),
-        ignored: all
-            .entries()
-            .map(|(name, _)| name)
-            .filter(|it| is_ignored(it))
-            .map(Into::into)
-            .collect(),
+        ignored: all.keys().filter(|it| is_ignored(it)).map(|it| it.as_str().into()).collect(),
     };
     let sharing = GlobalServiceOptions { is_global, is_shared };
     let is_plain = annotated == Annotated::default();
@@ -127,22 +128,28 @@ fn is_ignored(name: &str) -> bool {
 }
 
 /// The first of these names that is there.
-fn find<'a>(all: &Mapping<'a>, names: &[&str]) -> Option<Field<'a>> {
-    names.iter().find_map(|name| all.get(name))
+fn find<'a>(all: &'a Annotations, names: &[&str]) -> Option<Annotation<'a>> {
+    let found = names.iter().find_map(|name| all.get_key_value(*name));
+    found.map(|(name, text)| (name.as_str(), text.as_str()))
 }
 
-fn truth(field: Option<Field<'_>>) -> Result<Option<bool>, Fault> {
-    one_of(field, &[("true", true), ("false", false)])
+fn fault(name: &str, problem: String, remedy: String) -> Fault {
+    let at = Place::ROOT.key("metadata");
+    let at = at.key("annotations");
+    at.key(name).fault(problem, remedy)
+}
+
+fn truth(said: Option<Annotation<'_>>) -> Result<Option<bool>, Fault> {
+    one_of(said, &[("true", true), ("false", false)])
 }
 
 /// Which of these words it is.
-fn one_of<T: Copy>(field: Option<Field<'_>>, words: &[(&str, T)]) -> Result<Option<T>, Fault> {
-    let Some(field) = field else { return Ok(None) };
-    let text = field.text()?;
+fn one_of<T: Copy>(said: Option<Annotation<'_>>, words: &[(&str, T)]) -> Result<Option<T>, Fault> {
+    let Some((name, text)) = said else { return Ok(None) };
     let found = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text));
     found.map(|(_, meant)| Some(*meant)).ok_or_else(|| {
         let all: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-        field.fault(format!("{text:?} is not known here"), format!("write {}", all.join(" or ")))
+        fault(name, format!("{text:?} is not known here"), format!("write {}", all.join(" or ")))
     })
 }
 
@@ -169,9 +176,8 @@ impl NodeLabelRequirement {
 }
 
 /// Reads a selector of labels as kubectl takes it: `a=b,c!=d,e in (f,g),h notin (i),j,!k`.
-fn requirements(field: &Field<'_>) -> Result<Vec<NodeLabelRequirement>, Fault> {
+fn requirements((name, text): Annotation<'_>) -> Result<Vec<NodeLabelRequirement>, Fault> {
     let (mut all, mut depth, mut begin) = (Vec::new(), 0_i32, 0);
-    let text = field.text()?;
     for (at, letter) in text.char_indices().chain([(text.len(), ',')]) {
         depth += i32::from(letter == '(') - i32::from(letter == ')');
         if letter == ',' && (depth == 0 || at == text.len()) {
@@ -179,9 +185,10 @@ fn requirements(field: &Field<'_>) -> Result<Vec<NodeLabelRequirement>, Fault> {
             begin = (at + 1).min(text.len());
             if !part.is_empty() {
                 all.push(requirement(part).ok_or_else(|| {
-                    field.fault(
+                    fault(
+                        name,
                         format!("{part:?} selects no label"),
-                        "write it as in a=b,c in (d,e)",
+                        "write it as in a=b,c in (d,e)".to_owned(),
                     )
                 })?);
             }
@@ -216,27 +223,28 @@ fn requirement(text: &str) -> Option<NodeLabelRequirement> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
 
-    fn of(annotations: &Value) -> Result<Option<Box<Annotated>>, Fault> {
-        let root = Field::root(annotations);
-        let mapping = root.any_mapping()?;
-        read(Some(&mapping)).map(|(_, annotated)| annotated)
+    fn of<const N: usize>(annotations: [(&str, &str); N]) -> Result<Option<Box<Annotated>>, Fault> {
+        let all = annotations.map(|(name, text)| (name.to_owned(), text.to_owned()));
+        read(Some(&all.into())).map(|(_, annotated)| annotated)
     }
 
     #[test]
     fn what_is_not_obeyed_is_named() {
-        let some = json!({"service.cilium.io/lb-l7": "enabled", "service.cilium.io/global": "true", "x": "y"});
-        let annotated = of(&some).unwrap().unwrap();
+        let some = [
+            ("service.cilium.io/lb-l7", "enabled"),
+            ("service.cilium.io/global", "true"),
+            ("x", "y"),
+        ];
+        let annotated = of(some).unwrap().unwrap();
         assert_eq!(*annotated.ignored, ["service.cilium.io/lb-l7".into()]);
-        assert_eq!(of(&json!({"service.cilium.io/shared": "false"})), Ok(None));
+        assert_eq!(of([("service.cilium.io/shared", "false")]), Ok(None));
         for (name, value) in
             [("type", "Everything"), ("affinity", "near"), ("src-ranges-policy", "no")]
         {
             let name = format!("service.cilium.io/{name}");
-            let fault = of(&json!({ &name: value })).unwrap_err();
+            let fault = of([(&name, value)]).unwrap_err();
             assert!(fault.path.contains(&name) && fault.problem.contains(value), "{fault:?}");
         }
     }
@@ -257,13 +265,13 @@ mod tests {
             ("z", false),
             ("", true),
         ] {
-            let annotated = of(&json!({"service.cilium.io/node-selector": selector})).unwrap();
+            let annotated = of([("service.cilium.io/node-selector", selector)]).unwrap();
             let nodes = annotated.map(|it| it.nodes).unwrap_or_default();
             assert_eq!(nodes.iter().all(|it| it.is_met(&labels)), is_met, "{selector}");
         }
-        let named = |node| of(&json!({"service.cilium.io/node": node})).unwrap().unwrap().nodes;
+        let named = |node| of([("service.cilium.io/node", node)]).unwrap().unwrap().nodes;
         assert!(named("beefy").iter().all(|it| it.is_met(&labels)));
         assert!(!named("slow").iter().all(|it| it.is_met(&labels)));
-        of(&json!({"service.cilium.io/node-selector": "a in b)"})).unwrap_err();
+        of([("service.cilium.io/node-selector", "a in b)")]).unwrap_err();
     }
 }

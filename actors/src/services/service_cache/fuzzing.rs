@@ -2,16 +2,17 @@
 
 use std::{collections::BTreeSet, rc::Rc};
 
-use serde_json::Value;
-
 use super::reported::ReportedServices;
-use crate::{model::Manifest, ports::ObjectKey};
+use crate::{
+    model::{ApiObject, Manifest},
+    ports::ObjectKey,
+};
 
 /// Takes documents in as a file's and, one by one, as the cluster's. A file that is taken in once more
 /// changes nothing, and nothing stays of one that is gone.
-pub(crate) fn documents(documents: &[Value]) {
+pub(crate) fn documents(documents: &[ApiObject]) {
     let mut reported = ReportedServices::default();
-    let apply = |reported: &mut ReportedServices, objects: &[Value]| {
+    let apply = |reported: &mut ReportedServices, objects: &[ApiObject]| {
         let mut changed = BTreeSet::new();
         let manifest = Manifest { source: "fuzz.yaml".to_owned(), objects: Ok(objects.to_vec()) };
         reported.apply(manifest, "node", &mut changed);

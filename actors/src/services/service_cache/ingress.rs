@@ -1,10 +1,9 @@
 //! What an Ingress says, as far as no proxy is needed for it.
 
+use k8s_openapi::api::networking::v1::Ingress;
+
 use super::object::{ServicePort, number};
-use crate::model::{
-    Transport,
-    field::{Fault, Field, Mapping},
-};
+use crate::model::{Transport, field::Fault, place::Place};
 
 /// Annotation of older Ingresses that says who serves them.
 const CLASS: &str = "kubernetes.io/ingress.class";
@@ -44,40 +43,28 @@ impl IngressBackend {
 
 /// Reads an Ingress: the name of its service, and the port. `None` if there is more to it than one
 /// service, which wants a proxy, or if somebody else is named who serves it.
-pub(super) fn ingress<'a>(root: &Mapping<'a>) -> Result<Option<(&'a str, IngressBackend)>, Fault> {
-    let metadata = root.need("metadata")?.any_mapping()?;
-    let annotations = metadata.get("annotations").map(|field| field.any_mapping()).transpose()?;
-    let Some(spec) = root.get("spec") else { return Ok(None) };
-    let spec = spec.any_mapping()?;
-    let has = |name| spec.list(name).map(|all| all.is_some_and(|all| !all.is_empty()));
-    let is_classed = annotations.is_some_and(|all| all.get(CLASS).is_some())
-        || spec.get("ingressClassName").is_some();
-    if is_classed || has("rules")? || has("tls")? {
+pub(super) fn ingress(ingress: &Ingress) -> Result<Option<(&str, IngressBackend)>, Fault> {
+    let Some(spec) = &ingress.spec else { return Ok(None) };
+    let is_classed = spec.ingress_class_name.is_some()
+        || ingress.metadata.annotations.iter().any(|all| all.contains_key(CLASS));
+    let has_rules = spec.rules.as_ref().is_some_and(|all| !all.is_empty());
+    let has_tls = spec.tls.as_ref().is_some_and(|all| !all.is_empty());
+    if is_classed || has_rules || has_tls {
         return Ok(None);
     }
-    if let Some(backend) = spec.get("defaultBackend") {
-        let Some(service) = backend.any_mapping()?.get("service") else { return Ok(None) };
-        let service = service.any_mapping()?;
-        let port = service.need("port")?;
-        let of = port.any_mapping()?;
-        let port = match (of.get("number"), of.get("name")) {
-            (Some(field), _) => PortOf::Number(number(&field)?),
-            (None, Some(field)) => PortOf::Name(field.text()?.into()),
-            (None, None) => return Err(port.fault("no port is named", "add number or name")),
-        };
-        return Ok(Some((service.need("name")?.text()?, IngressBackend { port })));
-    }
-    let Some(backend) = spec.get("backend") else { return Ok(None) };
-    let backend = backend.any_mapping()?;
-    let Some(service) = backend.get("serviceName") else { return Ok(None) };
-    let port = either(&backend.need("servicePort")?)?;
-    Ok(Some((service.text()?, IngressBackend { port })))
-}
-
-/// A port as older versions have it: a number, or a text that is a name.
-fn either(field: &Field<'_>) -> Result<PortOf, Fault> {
-    match field.value.as_str() {
-        Some(name) => Ok(PortOf::Name(name.into())),
-        None => number(field).map(PortOf::Number),
-    }
+    let backend = spec.default_backend.as_ref();
+    let Some(service) = backend.and_then(|backend| backend.service.as_ref()) else {
+        return Ok(None);
+    };
+    let at = Place::ROOT.key("spec");
+    let at = at.key("defaultBackend");
+    let at = at.key("service");
+    let Some(port) = &service.port else { return Err(at.missing("port")) };
+    let place = at.key("port");
+    let port = match (port.number, &port.name) {
+        (Some(said), _) => PortOf::Number(number(&place.key("number"), said)?),
+        (None, Some(name)) => PortOf::Name(name.as_str().into()),
+        (None, None) => return Err(place.fault("no port is named", "add number or name")),
+    };
+    Ok(Some((at.need("name", &service.name)?, IngressBackend { port })))
 }

@@ -7,13 +7,14 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::refused::RefusedServiceObject;
 use crate::{
     endpoints::supervisor::EndpointAddresses,
     host::{Lane, Message, Reply},
-    model::{BackendId, Feed, Frontend, L4Address, Manifest, ServiceId, drift::DriftReply},
+    model::{
+        ApiObject, BackendId, Feed, Frontend, L4Address, Manifest, ServiceId, drift::DriftReply,
+    },
     ports::{BackendState, ObjectKey},
     services::service_cache::RemoteService,
 };
@@ -57,7 +58,7 @@ impl ServiceSource {
 }
 
 /// An object of the cluster by the name of its resource, as it is now; nothing if it is gone.
-pub type ClusterObject = (&'static str, ObjectKey, Option<Value>);
+pub type ClusterObject = (&'static str, ObjectKey, Option<ApiObject>);
 
 /// A service of another cluster as that one shares it; nothing if it does not any more. An error says why
 /// what it writes of it cannot be read: what it was before stays.

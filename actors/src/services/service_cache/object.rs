@@ -3,12 +3,10 @@
 use std::{collections::BTreeSet, net::IpAddr};
 
 use ipnet::IpNet;
+use k8s_openapi::api::core::v1 as api;
 
 use super::annotations::{self, Annotated, GlobalServiceOptions};
-use crate::model::{
-    Transport,
-    field::{Fault, Field, Mapping},
-};
+use crate::model::{Transport, field::Fault, place::Place};
 
 /// Label of a Service that another proxy serves.
 const PROXY_NAME: &str = "service.kubernetes.io/service-proxy-name";
@@ -17,7 +15,7 @@ const HEADLESS: &str = "service.kubernetes.io/headless";
 /// How long a client stays with its backend unless the Service says otherwise, seconds.
 const AFFINITY_SECONDS: u32 = 10_800;
 /// Longest such time, seconds: 24 hours, as Kubernetes has it.
-const AFFINITY_SECONDS_MAX: u64 = 86_400;
+const AFFINITY_SECONDS_MAX: u32 = 86_400;
 /// More ports than a node has numbers for services.
 const PORTS_MAX: usize = 65_535;
 
@@ -61,179 +59,176 @@ pub(super) struct ServicePort {
 
 /// Reads a Service; `None` if it is not for a node's proxy: another one serves it, or it is a name
 /// of something outside.
-pub(super) fn service(root: &Mapping<'_>) -> Result<Option<Spec>, Fault> {
-    let metadata = root.need("metadata")?.any_mapping()?;
-    let inside = |name| metadata.get(name).map(|field| field.any_mapping()).transpose();
-    let is_labelled =
-        |labels: Mapping<'_>| [PROXY_NAME, HEADLESS].iter().any(|it| labels.get(it).is_some());
-    if inside("labels")?.is_some_and(is_labelled) {
+pub(super) fn service(service: &api::Service) -> Result<Option<Spec>, Fault> {
+    let metadata = &service.metadata;
+    let is_labelled = |label: &str| metadata.labels.iter().any(|all| all.contains_key(label));
+    if [PROXY_NAME, HEADLESS].into_iter().any(is_labelled) {
         return Ok(None);
     }
-    let Some(field) = root.get("spec") else { return Ok(None) };
-    let spec = field.any_mapping()?;
-    let kind = spec.get("type").map(|field| field.text()).transpose()?.unwrap_or("ClusterIP");
+    let Some(spec) = &service.spec else { return Ok(None) };
+    let at = Place::ROOT.key("spec");
+    let kind = spec.type_.as_deref().unwrap_or("ClusterIP");
     if kind == "ExternalName" {
         return Ok(None);
     }
     let is_balanced = kind == "LoadBalancer";
-    let annotations = inside("annotations")?;
-    let (sharing, annotated) = annotations::read(annotations.as_ref())?;
-    let external_local = is_local(&spec, "externalTrafficPolicy")?;
+    let (sharing, annotated) = annotations::read(metadata.annotations.as_ref())?;
+    let local = |key, said: &Option<String>| is_local(&at.key(key), said.as_deref());
+    let external_local = local("externalTrafficPolicy", &spec.external_traffic_policy)?;
     Ok(Some(Spec {
-        cluster: cluster_addresses(&spec)?,
-        external: addresses(&spec, "externalIPs")?,
-        balancers: if is_balanced { balancers(root)? } else { Box::default() },
-        ports: ports(&spec, is_balanced || kind == "NodePort")?,
+        cluster: cluster_addresses(&at, spec)?,
+        external: addresses(&at.key("externalIPs"), spec.external_ips.as_ref())?,
+        balancers: if is_balanced { balancers(service)? } else { Box::default() },
+        ports: ports(&at, spec, is_balanced || kind == "NodePort")?,
         hosts: Box::default(),
-        ranges: if is_balanced { ranges(&spec)? } else { Box::default() },
-        affinity: affinity(&spec)?,
-        health_port: if is_balanced && external_local { health_port(&spec)? } else { 0 },
+        ranges: if is_balanced { ranges(&at, spec)? } else { Box::default() },
+        affinity: affinity(&at, spec)?,
+        health_port: match spec.health_check_node_port {
+            Some(port) if port != 0 && is_balanced && external_local => {
+                number(&at.key("healthCheckNodePort"), port)?
+            }
+            // Load balancers ask nowhere for it.
+            _ => 0,
+        },
         external_local,
-        internal_local: is_local(&spec, "internalTrafficPolicy")?,
+        internal_local: local("internalTrafficPolicy", &spec.internal_traffic_policy)?,
         sharing,
         annotated,
     }))
 }
 
-/// Where load balancers ask for it; 0 is nowhere.
-fn health_port(spec: &Mapping<'_>) -> Result<u16, Fault> {
-    let field = spec.get("healthCheckNodePort").filter(|field| field.value.as_u64() != Some(0));
-    field.as_ref().map(number).transpose().map(Option::unwrap_or_default)
-}
-
 /// One or two addresses of the cluster; older servers tell only the first.
-fn cluster_addresses(spec: &Mapping<'_>) -> Result<Box<[IpAddr]>, Fault> {
-    let is_one =
-        |field: &Field<'_>| matches!(field.text(), Ok(text) if text != "None" && !text.is_empty());
-    match spec.list("clusterIPs")? {
-        Some(all) if !all.is_empty() => {
-            all.iter().filter(|it| is_one(it)).map(Field::address).collect()
+fn cluster_addresses(at: &Place<'_>, spec: &api::ServiceSpec) -> Result<Box<[IpAddr]>, Fault> {
+    let is_one = |text: &str| text != "None" && !text.is_empty();
+    let (all, one) = (at.key("clusterIPs"), at.key("clusterIP"));
+    match &spec.cluster_ips {
+        Some(said) if !said.is_empty() => {
+            let said = all.each(Some(said)).filter(|(_, text)| is_one(text));
+            said.map(|(at, text)| at.address(text)).collect()
         }
-        _ => spec.get("clusterIP").iter().filter(|it| is_one(it)).map(Field::address).collect(),
+        _ => {
+            let said = spec.cluster_ip.as_deref().filter(|text| is_one(text));
+            said.map(|text| one.address(text)).into_iter().collect()
+        }
     }
 }
 
-fn addresses(spec: &Mapping<'_>, name: &str) -> Result<Box<[IpAddr]>, Fault> {
-    spec.list(name)?.unwrap_or_default().iter().map(Field::address).collect()
+fn addresses(at: &Place<'_>, said: Option<&Vec<String>>) -> Result<Box<[IpAddr]>, Fault> {
+    at.each(said).map(|(at, text)| at.address(text)).collect()
 }
 
 /// The addresses that a load balancer was given; one may have a name instead.
-fn balancers(root: &Mapping<'_>) -> Result<Box<[IpAddr]>, Fault> {
-    let Some(status) = root.get("status") else { return Ok(Box::default()) };
-    let Some(balancer) = status.any_mapping()?.get("loadBalancer") else {
-        return Ok(Box::default());
-    };
-    let all = balancer.any_mapping()?.list("ingress")?.unwrap_or_default();
-    let of = |field: &Field<'_>| {
-        let ingress = field.any_mapping()?;
-        // One that takes its packets in itself wants none of ours.
-        let mode = ingress.get("ipMode").map(|field| field.text()).transpose()?;
-        let ip = ingress.get("ip").filter(|_| mode != Some("Proxy"));
-        ip.map(|ip| ip.address()).transpose()
-    };
-    all.iter().filter_map(|field| of(field).transpose()).collect()
+fn balancers(service: &api::Service) -> Result<Box<[IpAddr]>, Fault> {
+    let at = Place::ROOT.key("status");
+    let at = at.key("loadBalancer");
+    let at = at.key("ingress");
+    let balancer = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
+    let all = at.each(balancer.and_then(|balancer| balancer.ingress.as_ref()));
+    // One that takes its packets in itself wants none of ours.
+    let all = all.filter(|(_, ingress)| ingress.ip_mode.as_deref() != Some("Proxy"));
+    let said = all.filter_map(|(at, ingress)| Some(at.key("ip").address(ingress.ip.as_ref()?)));
+    said.collect()
 }
 
-fn ports(spec: &Mapping<'_>, has_node_ports: bool) -> Result<Box<[ServicePort]>, Fault> {
-    let Some(field) = spec.get("ports") else { return Ok(Box::default()) };
-    let all = field.elements()?;
-    if all.len() > PORTS_MAX {
-        return Err(field.fault(
-            format!("{} ports, more than a node has numbers for", all.len()),
+fn ports(
+    at: &Place<'_>,
+    spec: &api::ServiceSpec,
+    has_node_ports: bool,
+) -> Result<Box<[ServicePort]>, Fault> {
+    let place = at.key("ports");
+    let count = spec.ports.as_ref().map_or(0, Vec::len);
+    if count > PORTS_MAX {
+        return Err(place.fault(
+            format!("{count} ports, more than a node has numbers for"),
             "spread them over several services",
         ));
     }
     let mut seen = BTreeSet::new();
-    let port = |field: &Field<'_>| {
-        let mapping = field.any_mapping()?;
-        let port = number(&mapping.need("port")?)?;
-        let transport = transport(&mapping)?;
+    let port = |(at, said): (Place<'_>, &api::ServicePort)| {
+        let port = needed(&at, "port", said.port)?;
+        let transport = transport(&at, said.protocol.as_deref())?;
         if !seen.insert((port, transport)) {
-            return Err(field
-                .fault(format!("port {port}/{transport} is there twice"), "write each port once"));
+            return Err(
+                at.fault(format!("port {port}/{transport} is there twice"), "write each port once")
+            );
         }
-        let node_port = mapping
-            .get("nodePort")
-            .filter(|field| has_node_ports && field.value.as_u64() != Some(0));
+        let node_port = said.node_port.filter(|number| has_node_ports && *number != 0);
+        let node_port = node_port.map(|it| number(&at.key("nodePort"), it)).transpose()?;
         Ok(ServicePort {
-            name: name(&mapping)?,
+            name: name(said.name.as_deref()),
             port,
-            node_port: node_port.as_ref().map(number).transpose()?.unwrap_or(0),
+            node_port: node_port.unwrap_or(0),
             transport,
         })
     };
-    all.iter().map(port).collect()
+    place.each(spec.ports.as_ref()).map(port).collect()
 }
 
 /// The name of a port; the only one may have none.
-pub(super) fn name(port: &Mapping<'_>) -> Result<Box<str>, Fault> {
-    Ok(port.get("name").map(|field| field.text()).transpose()?.unwrap_or_default().into())
+pub(super) fn name(said: Option<&str>) -> Box<str> {
+    said.unwrap_or_default().into()
 }
 
-/// A port's protocol.
-pub(super) fn transport(port: &Mapping<'_>) -> Result<Transport, Fault> {
-    let Some(field) = port.get("protocol") else { return Ok(Transport::TCP) };
-    let text = field.text()?;
-    Transport::named(text)
-        .ok_or_else(|| field.fault(format!("unknown protocol {text:?}"), "write TCP, UDP or SCTP"))
-}
-
-/// The number of a port.
-pub(super) fn number(field: &Field<'_>) -> Result<u16, Fault> {
-    let number = field.value.as_u64().and_then(|number| u16::try_from(number).ok());
-    number.filter(|number| *number > 0).ok_or_else(|| {
-        field.fault(format!("{} is no port", field.value), "write a number from 1 to 65535")
+/// The protocol of the port at that place.
+pub(super) fn transport(at: &Place<'_>, said: Option<&str>) -> Result<Transport, Fault> {
+    let Some(text) = said else { return Ok(Transport::TCP) };
+    Transport::named(text).ok_or_else(|| {
+        let problem = format!("unknown protocol {text:?}");
+        at.key("protocol").fault(problem, "write TCP, UDP or SCTP")
     })
 }
 
-fn ranges(spec: &Mapping<'_>) -> Result<Box<[IpNet]>, Fault> {
-    let all = spec.list("loadBalancerSourceRanges")?.unwrap_or_default();
-    let range = |field: &Field<'_>| {
-        let text = field.text()?.trim();
+/// The number of a port.
+pub(super) fn number(at: &Place<'_>, said: i32) -> Result<u16, Fault> {
+    let number = u16::try_from(said).ok().filter(|number| *number > 0);
+    number.ok_or_else(|| at.fault(format!("{said} is no port"), "write a number from 1 to 65535"))
+}
+
+/// The same of a field that must be there; for that it is not, the type has 0.
+pub(super) fn needed(at: &Place<'_>, key: &str, said: i32) -> Result<u16, Fault> {
+    if said == 0 { Err(at.missing(key)) } else { number(&at.key(key), said) }
+}
+
+fn ranges(at: &Place<'_>, spec: &api::ServiceSpec) -> Result<Box<[IpNet]>, Fault> {
+    let at = at.key("loadBalancerSourceRanges");
+    let range = |(at, text): (Place<'_>, &String)| {
+        let text = text.trim();
         let net: Result<IpNet, _> = text.parse();
         net.map(|net| net.trunc()).map_err(|_| {
-            field.fault(format!("{text:?} is no prefix"), "write a prefix, as in 192.0.2.0/24")
+            at.fault(format!("{text:?} is no prefix"), "write a prefix, as in 192.0.2.0/24")
         })
     };
-    all.iter().map(range).collect()
+    at.each(spec.load_balancer_source_ranges.as_ref()).map(range).collect()
 }
 
-fn affinity<'a>(spec: &Mapping<'a>) -> Result<u32, Fault> {
-    match spec.get("sessionAffinity") {
-        None => return Ok(0),
-        Some(field) => match field.text()? {
-            "None" | "" => return Ok(0),
-            "ClientIP" => {}
-            other => {
-                let problem = format!("unknown session affinity {other:?}");
-                return Err(field.fault(problem, "write None or ClientIP"));
-            }
-        },
+fn affinity(at: &Place<'_>, spec: &api::ServiceSpec) -> Result<u32, Fault> {
+    match spec.session_affinity.as_deref() {
+        None | Some("None" | "") => return Ok(0),
+        Some("ClientIP") => {}
+        Some(other) => {
+            let problem = format!("unknown session affinity {other:?}");
+            return Err(at.key("sessionAffinity").fault(problem, "write None or ClientIP"));
+        }
     }
-    let inside = |of: Option<Field<'a>>, name: &str| match of {
-        Some(field) => Ok(field.any_mapping()?.get(name)),
-        None => Ok(None),
+    let client = spec.session_affinity_config.as_ref().and_then(|it| it.client_ip.as_ref());
+    let Some(said) = client.and_then(|client| client.timeout_seconds) else {
+        return Ok(AFFINITY_SECONDS);
     };
-    let client = inside(spec.get("sessionAffinityConfig"), "clientIP")?;
-    let Some(field) = inside(client, "timeoutSeconds")? else { return Ok(AFFINITY_SECONDS) };
-    match field.value.as_u64() {
-        Some(seconds @ 1..=AFFINITY_SECONDS_MAX) => Ok(u32::try_from(seconds).unwrap_or(0)),
-        _ => Err(field.fault(
-            format!("{} is no time", field.value),
+    let seconds = u32::try_from(said).ok();
+    seconds.filter(|it| (1..=AFFINITY_SECONDS_MAX).contains(it)).ok_or_else(|| {
+        let at = at.key("sessionAffinityConfig");
+        let at = at.key("clientIP");
+        at.key("timeoutSeconds").fault(
+            format!("{said} is no time"),
             format!("write seconds, from 1 to {AFFINITY_SECONDS_MAX}"),
-        )),
-    }
+        )
+    })
 }
 
-fn is_local(spec: &Mapping<'_>, name: &str) -> Result<bool, Fault> {
-    match spec.get(name) {
-        None => Ok(false),
-        Some(field) => match field.text()? {
-            "Cluster" | "" => Ok(false),
-            "Local" => Ok(true),
-            other => {
-                Err(field.fault(format!("unknown policy {other:?}"), "write Cluster or Local"))
-            }
-        },
+fn is_local(at: &Place<'_>, said: Option<&str>) -> Result<bool, Fault> {
+    match said {
+        None | Some("Cluster" | "") => Ok(false),
+        Some("Local") => Ok(true),
+        Some(other) => Err(at.fault(format!("unknown policy {other:?}"), "write Cluster or Local")),
     }
 }

@@ -6,8 +6,6 @@ use std::{
     rc::Rc,
 };
 
-use serde_json::Value;
-
 use super::{
     dense::Dense,
     host_port,
@@ -18,32 +16,36 @@ use super::{
     source_object::{Name, ServiceObjectKind, SourceObject, own_service},
 };
 use crate::{
-    model::{
-        Manifest,
-        field::{Fault, Field, Mapping},
-    },
+    model::{ApiObject, Manifest, field::Fault, place::Place},
     ports::ObjectKey,
 };
 
 impl ServiceObjectKind {
-    const ALL: [(Self, &str, &[&str]); 5] = [
-        (Self::Service, "Service", &["v1"]),
-        (
-            Self::EndpointSlice,
-            "EndpointSlice",
-            &["discovery.k8s.io/v1", "discovery.k8s.io/v1beta1"],
-        ),
-        (Self::Endpoints, "Endpoints", &["v1"]),
-        (
-            Self::Ingress,
-            "Ingress",
-            &["networking.k8s.io/v1", "networking.k8s.io/v1beta1", "extensions/v1beta1"],
-        ),
-        (Self::Pod, "Pod", &["v1"]),
+    const ALL: [(Self, &str); 5] = [
+        (Self::Service, "Service"),
+        (Self::EndpointSlice, "EndpointSlice"),
+        (Self::Endpoints, "Endpoints"),
+        (Self::Ingress, "Ingress"),
+        (Self::Pod, "Pod"),
     ];
 
     fn name(self) -> &'static str {
         Self::ALL[self as usize].1
+    }
+
+    /// Of which kind an object is; `None` if that kind says nothing of services.
+    fn of(object: &ApiObject) -> Option<Self> {
+        match object {
+            ApiObject::Service(_) => Some(Self::Service),
+            ApiObject::EndpointSlice(_) => Some(Self::EndpointSlice),
+            ApiObject::Endpoints(_) => Some(Self::Endpoints),
+            ApiObject::Ingress(_) => Some(Self::Ingress),
+            ApiObject::Pod(_) => Some(Self::Pod),
+            ApiObject::Malformed(object) => {
+                Self::ALL.into_iter().find(|(_, name)| *name == object.kind).map(|(kind, _)| kind)
+            }
+            _ => None,
+        }
     }
 }
 
@@ -198,7 +200,7 @@ impl ReportedServices {
 
     /// What an earlier run left that is held for an object that is refused, unless this life knows what it
     /// was before.
-    fn held(&self, speaker: Option<&SourceObject>, object: &Value) -> Option<Withheld> {
+    fn held(&self, speaker: Option<&SourceObject>, object: &ApiObject) -> Option<Withheld> {
         let kind = speaker.map_or(ServiceObjectKind::Service, |(_, kind, _)| *kind);
         if speaker.is_some_and(|speaker| self.has_said(speaker)) {
             return None;
@@ -211,7 +213,7 @@ impl ReportedServices {
             (
                 ServiceObjectKind::Service | ServiceObjectKind::Ingress | ServiceObjectKind::Pod,
                 _,
-            ) => Some(Withheld::mentioned(object)),
+            ) => Some(Withheld::mentioned(&object.to_json())),
         }
     }
 
@@ -226,21 +228,21 @@ impl ReportedServices {
         &mut self,
         cluster: &Rc<str>,
         key: &ObjectKey,
-        value: &Value,
+        object: &ApiObject,
         node: &str,
         changed: &mut BTreeSet<Name>,
     ) {
-        let Some(read) = read(cluster, value, node) else { return };
+        let Some(read) = read(cluster, object, node) else { return };
         match read {
             Ok((speaker, speech)) => {
                 changed.extend(self.refusals.accept(&speaker));
                 self.say(&speaker, speech, changed);
             }
             Err((speaker, error)) => {
-                let held = self.held(speaker.as_ref(), value);
-                let RefusedServiceObject { object, path, problem, remedy } = &error;
+                let held = self.held(speaker.as_ref(), object);
+                let RefusedServiceObject { object: name, path, problem, remedy } = &error;
                 tracing::error!(
-                    object,
+                    object = name,
                     path,
                     "refused, what it was before stays: {problem}; {remedy}"
                 );
@@ -382,11 +384,12 @@ fn full(key: &ObjectKey) -> Rc<str> {
 }
 
 /// The service that a slice serves which cannot be read, if that much can be.
-fn members_of((_, kind, own): &SourceObject, object: &Value) -> Option<Name> {
+fn members_of((_, kind, own): &SourceObject, object: &ApiObject) -> Option<Name> {
     if *kind == ServiceObjectKind::Endpoints {
         return Some(Rc::clone(own));
     }
-    let owner = slice::owner(&Field::root(object).any_mapping().ok()?).ok()?;
+    let json = object.to_json();
+    let owner = json.get("metadata")?.get("labels")?.get(slice::SERVICE_LABEL)?.as_str()?;
     let (namespace, _) = own.split_once('/')?;
     Some(format!("{namespace}/{owner}").into())
 }
@@ -404,73 +407,55 @@ type ObjectReadResult =
     Result<(SourceObject, ObjectReport), (Option<SourceObject>, RefusedServiceObject)>;
 
 /// Reads a document; `None` if it is of a kind that is not looked at.
-fn read(source: &Rc<str>, document: &Value, node: &str) -> Option<ObjectReadResult> {
-    let kind = document.get("kind").and_then(Value::as_str)?;
-    let (kind, _, versions) =
-        ServiceObjectKind::ALL.into_iter().find(|(_, name, _)| *name == kind)?;
-    let root = Field::root(document);
+fn read(source: &Rc<str>, document: &ApiObject, node: &str) -> Option<ObjectReadResult> {
+    let kind = ServiceObjectKind::of(document)?;
     let refuse = |speaker: Option<SourceObject>, Fault { path, problem, remedy }: Fault| {
         let name = speaker.as_ref().map(|speaker| format!(" {}", speaker.2)).unwrap_or_default();
         let object = format!("{}{name}", kind.name());
         (speaker, RefusedServiceObject { object, path, problem, remedy })
     };
-    let (namespace, name) = match full_name(&root) {
-        Ok(name) => name,
-        Err(fault) => return Some(Err(refuse(None, fault))),
+    let Some((namespace, name)) = document.name() else {
+        let fault = match document {
+            ApiObject::Malformed(object) => object.fault.clone(),
+            _ => Place::ROOT.key("metadata").missing("name"),
+        };
+        return Some(Err(refuse(None, fault)));
     };
+    let namespace = if namespace.is_empty() { "default" } else { namespace };
     let speaker: SourceObject = (Rc::clone(source), kind, format!("{namespace}/{name}").into());
-    let speech = root.any_mapping().and_then(|root| {
-        let version = root.need("apiVersion")?;
-        if !versions.contains(&version.text()?) {
-            let problem = format!("{} of version {} is not known", kind.name(), version.value);
-            return Err(version.fault(problem, format!("write {}", versions[0])));
-        }
-        speech(kind, &root, namespace, &speaker.2, node)
-    });
-    Some(match speech {
+    Some(match speech(document, namespace, &speaker.2, node) {
         Ok(speech) => Ok((speaker, speech)),
         Err(fault) => Err(refuse(Some(speaker), fault)),
     })
 }
 
 fn speech(
-    kind: ServiceObjectKind,
-    root: &Mapping<'_>,
+    document: &ApiObject,
     namespace: &str,
     own: &str,
     node: &str,
 ) -> Result<ObjectReport, Fault> {
-    Ok(match kind {
-        ServiceObjectKind::Service => match object::service(root)? {
+    Ok(match document {
+        ApiObject::Service(it) => match object::service(it)? {
             None => ObjectReport::Nothing,
             Some(spec) => ObjectReport::Service(Box::new(spec)),
         },
-        ServiceObjectKind::EndpointSlice => {
-            let name = format!("{namespace}/{}", slice::owner(root)?);
-            ObjectReport::Slices(name.into(), vec![slice::slice(root, node)?])
+        ApiObject::EndpointSlice(it) => {
+            let name = format!("{namespace}/{}", slice::owner(it)?);
+            ObjectReport::Slices(name.into(), vec![slice::slice(it, node)?])
         }
-        ServiceObjectKind::Endpoints => {
-            ObjectReport::Slices(own.into(), slice::endpoints(root, node)?)
-        }
-        ServiceObjectKind::Ingress => match ingress::ingress(root)? {
+        ApiObject::Endpoints(it) => ObjectReport::Slices(own.into(), slice::endpoints(it, node)?),
+        ApiObject::Ingress(it) => match ingress::ingress(it)? {
             None => ObjectReport::Nothing,
             Some((service, entry)) => {
                 ObjectReport::Entry(format!("{namespace}/{service}").into(), entry)
             }
         },
-        ServiceObjectKind::Pod => match host_port::pod(root, node)? {
+        ApiObject::Pod(it) => match host_port::pod(it, node)? {
             None => ObjectReport::Nothing,
             Some((spec, slice)) => ObjectReport::Both(Box::new(spec), slice),
         },
+        ApiObject::Malformed(object) => return Err(object.fault.clone()),
+        _ => ObjectReport::Nothing,
     })
-}
-
-fn full_name<'a>(root: &Field<'a>) -> Result<(&'a str, &'a str), Fault> {
-    let metadata = root.any_mapping()?.need("metadata")?.any_mapping()?;
-    let name = metadata.need("name")?;
-    if name.text()?.is_empty() {
-        return Err(name.fault("the name is empty", "write a name"));
-    }
-    let namespace = metadata.get("namespace").map(|field| field.text()).transpose()?;
-    Ok((namespace.unwrap_or("default"), name.text()?))
 }

@@ -2,17 +2,19 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use super::object::{name, number, transport};
+use k8s_openapi::api::{
+    core::v1::{EndpointSubset, Endpoints},
+    discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice},
+};
+
+use super::object::{name, needed, number, transport};
 use crate::{
-    model::{
-        Transport,
-        field::{Fault, Field, Mapping},
-    },
+    model::{Transport, field::Fault, place::Place},
     mutants::{Mutant, mutated},
 };
 
 /// Label of an EndpointSlice that says whose it is.
-const SERVICE_LABEL: &str = "kubernetes.io/service-name";
+pub(super) const SERVICE_LABEL: &str = "kubernetes.io/service-name";
 
 /// Who serves, and at which ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,37 +60,26 @@ pub(super) struct Member {
 }
 
 /// The service that a slice is of.
-pub(super) fn owner<'a>(root: &Mapping<'a>) -> Result<&'a str, Fault> {
-    let metadata = root.need("metadata")?;
-    let labels = metadata.any_mapping()?.get("labels");
-    let labels = labels.map(|field| field.any_mapping()).transpose()?;
-    let name = labels.and_then(|labels| labels.get(SERVICE_LABEL)).ok_or_else(|| {
-        metadata
+pub(super) fn owner(slice: &EndpointSlice) -> Result<&str, Fault> {
+    let labels = slice.metadata.labels.as_ref();
+    labels.and_then(|labels| labels.get(SERVICE_LABEL)).map(String::as_str).ok_or_else(|| {
+        Place::ROOT
+            .key("metadata")
             .fault("it is of no service", format!("add the label {SERVICE_LABEL}, or remove it"))
-    });
-    name?.text()
+    })
 }
 
 /// The service that owns a slice, if that is another one than it is of.
-fn stranger(root: &Mapping<'_>) -> Result<Option<Box<str>>, Fault> {
-    let of = owner(root)?;
-    for field in root.need("metadata")?.any_mapping()?.list("ownerReferences")?.unwrap_or_default()
-    {
-        let reference = field.any_mapping()?;
-        let text = |name| reference.get(name).map(|field| field.text()).transpose();
-        if let (Some("Service"), Some(name)) = (text("kind")?, text("name")?)
-            && name != of
-        {
-            return Ok(Some(name.into()));
-        }
-    }
-    Ok(None)
+fn stranger(slice: &EndpointSlice) -> Result<Option<Box<str>>, Fault> {
+    let of = owner(slice)?;
+    let mut owners = slice.metadata.owner_references.iter().flatten();
+    let other = owners.find(|it| it.kind == "Service" && it.name != of);
+    Ok(other.map(|it| it.name.as_str().into()))
 }
 
 /// Reads an EndpointSlice; names of something outside serve nobody here. `node` is this one.
-pub(super) fn slice(root: &Mapping<'_>, node: &str) -> Result<Slice, Fault> {
-    let kind = root.need("addressType")?;
-    let is_ipv4 = match kind.text()? {
+pub(super) fn slice(slice: &EndpointSlice, node: &str) -> Result<Slice, Fault> {
+    let is_ipv4 = match Place::ROOT.need("addressType", &slice.address_type)? {
         "IPv4" => Some(true),
         "IPv6" => Some(false),
         // Of version v1beta1, where it is either.
@@ -96,89 +87,85 @@ pub(super) fn slice(root: &Mapping<'_>, node: &str) -> Result<Slice, Fault> {
         "FQDN" => return Ok(Slice::default()),
         other => {
             let problem = format!("unknown type of addresses {other:?}");
-            return Err(kind.fault(problem, "write IPv4 or IPv6"));
+            return Err(Place::ROOT.key("addressType").fault(problem, "write IPv4 or IPv6"));
         }
     };
-    let ports = root.list("ports")?.unwrap_or_default();
-    let ports = ports.iter().filter_map(|field| port(field).transpose());
+    let at = Place::ROOT.key("ports");
+    let ports = at.each(slice.ports.as_ref()).filter_map(|(at, it)| port(&at, it).transpose());
+    let ports = ports.collect::<Result<_, _>>()?;
     let mut members = Vec::new();
-    for endpoint in root.list("endpoints")?.unwrap_or_default() {
-        let endpoint = endpoint.any_mapping()?;
-        let serving = serving(&endpoint)?;
-        let at = endpoint.get("nodeName").or_else(|| hostname(&endpoint));
-        let local = at.map(|field| field.text()).transpose()? == Some(node);
-        let zones = hints(&endpoint, "forZones")?;
-        let nodes = hints(&endpoint, "forNodes")?.filter(|nodes| !nodes.is_empty());
-        let here = nodes.map(|nodes| nodes.iter().any(|it| &**it == node));
-        for field in endpoint.list("addresses")?.unwrap_or_default() {
-            let address = field.address()?;
+    let at = Place::ROOT.key("endpoints");
+    for (at, endpoint) in at.each(Some(&slice.endpoints)) {
+        let serving = serving(endpoint.conditions.as_ref());
+        let local = endpoint.node_name.as_deref().or_else(|| hostname(endpoint)) == Some(node);
+        let hints = endpoint.hints.as_ref();
+        let zones = hints.and_then(|hints| hints.for_zones.as_ref());
+        let zones: Option<Box<[Arc<str>]>> =
+            zones.map(|all| all.iter().map(|it| it.name.as_str().into()).collect());
+        let nodes = hints.and_then(|hints| hints.for_nodes.as_ref());
+        let nodes = nodes.filter(|nodes| !nodes.is_empty());
+        let here = nodes.map(|nodes| nodes.iter().any(|it| it.name == node));
+        let at = at.key("addresses");
+        for (at, text) in at.each(Some(&endpoint.addresses)) {
+            let address = at.address(text)?;
             if is_ipv4.is_some_and(|is_ipv4| is_ipv4 != address.is_ipv4()) {
                 let problem = format!("{address} is of another family than the slice");
-                return Err(field.fault(problem, "put it into a slice of its own"));
+                return Err(at.fault(problem, "put it into a slice of its own"));
             }
             members.push(Member { address, serving, local, zones: zones.clone(), here });
         }
     }
-    let owner = stranger(root)?;
-    Ok(Slice { owner, ports: ports.collect::<Result<_, _>>()?, members: members.into() })
+    Ok(Slice { owner: stranger(slice)?, ports, members: members.into() })
 }
 
 /// Where older slices name the node.
-fn hostname<'a>(endpoint: &Mapping<'a>) -> Option<Field<'a>> {
-    endpoint.get("topology")?.any_mapping().ok()?.get("kubernetes.io/hostname")
+fn hostname(endpoint: &Endpoint) -> Option<&str> {
+    endpoint.deprecated_topology.as_ref()?.get("kubernetes.io/hostname").map(String::as_str)
 }
 
 /// A port of a slice; one without a number means all ports, and leads nowhere.
-fn port(field: &Field<'_>) -> Result<Option<SlicePort>, Fault> {
-    let mapping = field.any_mapping()?;
-    let Some(port) = mapping.get("port") else { return Ok(None) };
-    let (port, transport) = (number(&port)?, transport(&mapping)?);
-    Ok(Some(SlicePort { name: name(&mapping)?, port, transport }))
+fn port(at: &Place<'_>, said: &EndpointPort) -> Result<Option<SlicePort>, Fault> {
+    let Some(port) = said.port else { return Ok(None) };
+    let port = number(&at.key("port"), port)?;
+    let transport = transport(at, said.protocol.as_deref())?;
+    Ok(Some(SlicePort { name: name(said.name.as_deref()), port, transport }))
 }
 
 /// How an endpoint serves. What is not said counts as ready.
-fn serving(endpoint: &Mapping<'_>) -> Result<EndpointCondition, Fault> {
-    let Some(conditions) = endpoint.get("conditions") else { return Ok(EndpointCondition::Ready) };
-    let conditions = conditions.any_mapping()?;
-    let is = |name| conditions.get(name).map(|field| field.truth()).transpose();
-    let ready = is("ready")?.unwrap_or(true);
-    let terminating = is("terminating")?.unwrap_or(false);
-    let serves = is("serving")?.unwrap_or(ready);
-    Ok(match (ready, terminating, serves) {
+fn serving(conditions: Option<&EndpointConditions>) -> EndpointCondition {
+    let Some(is) = conditions else { return EndpointCondition::Ready };
+    let ready = is.ready.unwrap_or(true);
+    let terminating = is.terminating.unwrap_or(false);
+    let serves = is.serving.unwrap_or(ready);
+    match (ready, terminating, serves) {
         (true, ..) => EndpointCondition::Ready,
         (false, true, true) => EndpointCondition::Ending,
         (false, true, false) => EndpointCondition::Leaving,
         (false, false, _) if mutated(Mutant::UnreadyServe) => EndpointCondition::Ready,
         (false, false, _) => EndpointCondition::Unready,
-    })
-}
-
-/// For clients of which zones, or nodes, somebody is listed.
-fn hints(endpoint: &Mapping<'_>, kind: &str) -> Result<Option<Box<[Arc<str>]>>, Fault> {
-    let Some(hints) = endpoint.get("hints") else { return Ok(None) };
-    let Some(all) = hints.any_mapping()?.list(kind)? else { return Ok(None) };
-    let name = |field: &Field<'_>| Ok(field.any_mapping()?.need("name")?.text()?.into());
-    all.iter().map(name).collect::<Result<_, _>>().map(Some)
+    }
 }
 
 /// Reads Endpoints, each subset as a slice.
-pub(super) fn endpoints(root: &Mapping<'_>, node: &str) -> Result<Vec<Slice>, Fault> {
-    let subset = |field: &Field<'_>| {
-        let subset = field.any_mapping()?;
-        let ports = subset.list("ports")?.unwrap_or_default();
-        let ports = ports.iter().filter_map(|field| port(field).transpose());
-        let member = |field: &Field<'_>| {
-            let listed = field.any_mapping()?;
-            let at = listed.get("nodeName").map(|field| field.text()).transpose()?;
-            let (address, serving) = (listed.need("ip")?.address()?, EndpointCondition::Ready);
-            Ok(Member { address, serving, local: at == Some(node), zones: None, here: None })
-        };
-        let members = subset.list("addresses")?.unwrap_or_default();
-        Ok(Slice {
-            owner: None,
-            ports: ports.collect::<Result<_, _>>()?,
-            members: members.iter().map(member).collect::<Result<_, _>>()?,
-        })
-    };
-    root.list("subsets")?.unwrap_or_default().iter().map(subset).collect()
+pub(super) fn endpoints(endpoints: &Endpoints, node: &str) -> Result<Vec<Slice>, Fault> {
+    let at = Place::ROOT.key("subsets");
+    at.each(endpoints.subsets.as_ref()).map(|(at, it)| subset(&at, it, node)).collect()
+}
+
+fn subset(at: &Place<'_>, subset: &EndpointSubset, node: &str) -> Result<Slice, Fault> {
+    let (at_ports, at_members) = (at.key("ports"), at.key("addresses"));
+    let mut ports = Vec::new();
+    for (at, said) in at_ports.each(subset.ports.as_ref()) {
+        let port = needed(&at, "port", said.port)?;
+        let transport = transport(&at, said.protocol.as_deref())?;
+        ports.push(SlicePort { name: name(said.name.as_deref()), port, transport });
+    }
+    let mut members = Vec::new();
+    for (at, listed) in at_members.each(subset.addresses.as_ref()) {
+        let address = at.key("ip").address(at.need("ip", &listed.ip)?)?;
+        let (serving, local) =
+            (EndpointCondition::Ready, listed.node_name.as_deref() == Some(node));
+        members.push(Member { address, serving, local, zones: None, here: None });
+    }
+    Ok(Slice { owner: None, ports: ports.into(), members: members.into() })
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{MemoryCluster, Server};
+use super::{MemoryCluster, Server, ServerChange};
 use crate::{
     cluster::resources::definitions,
-    ports::{ClusterError, Definition, Object, ObjectChange, ObjectKey, Verb},
+    ports::{ClusterError, Definition, ObjectKey, Verb},
     testing::patches,
 };
 
@@ -24,7 +24,7 @@ pub(super) struct DefinedKinds {
 impl DefinedKinds {
     /// Whether objects of that definition are served.
     pub(super) fn serves(&self, name: &str) -> bool {
-        self.objects.get(name).is_some_and(|object| Definition::of(object).established)
+        self.objects.get(name).is_some_and(|object| read(object).established)
     }
 
     fn put(&mut self, name: &str, mut object: Value) {
@@ -50,7 +50,7 @@ impl MemoryCluster {
                 server.defined.objects.remove(definition);
                 server.happened(
                     definitions().kind.to_owned(),
-                    ObjectChange::Deleted(key(definition)),
+                    ServerChange::Deleted(key(definition)),
                 );
             }
         }
@@ -81,25 +81,29 @@ fn key(name: &str) -> ObjectKey {
     ObjectKey { namespace: String::new(), name: name.to_owned() }
 }
 
+fn read(object: &Value) -> Definition {
+    Definition::of_document(object).expect("it is a definition")
+}
+
 impl Server {
     fn put_definition(&mut self, name: &str, object: Value) {
         self.defined.put(name, object);
         let value = self.defined.objects[name].clone();
-        let applied = ObjectChange::Applied(Object { key: key(name), value });
+        let applied = ServerChange::Applied(key(name), value);
         self.happened(definitions().kind.to_owned(), applied);
     }
 
     /// Definitions as objects, all or that of a name.
-    pub(super) fn definitions(&self, name: Option<&str>) -> Vec<Object> {
+    pub(super) fn definitions(&self, name: Option<&str>) -> Vec<(ObjectKey, Value)> {
         let all = self.defined.objects.iter();
         let all = all.filter(|(known, _)| name.is_none_or(|name| *known == name));
-        all.map(|(name, value)| Object { key: key(name), value: value.clone() }).collect()
+        all.map(|(name, value)| (key(name), value.clone())).collect()
     }
 
     pub(super) fn definition(&self, name: &str) -> Result<Option<Definition>, ClusterError> {
         let failing = self.faults.failing.get(definitions().kind).cloned();
         failing.map_or(Ok(()), Err)?;
-        Ok(self.defined.objects.get(name).map(Definition::of))
+        Ok(self.defined.objects.get(name).map(read))
     }
 
     pub(super) fn write_definition(&mut self, name: &str, verb: Verb) -> Result<(), ClusterError> {

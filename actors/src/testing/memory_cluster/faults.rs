@@ -29,7 +29,8 @@ impl MemoryCluster {
                 Some(error) => drop(server.faults.failing.insert(kind.to_owned(), error)),
                 None => drop(server.faults.failing.remove(kind)),
             }
-            let of_kind = |watcher: &&mut ObjectWatcher| error.is_some() && watcher.kind == kind;
+            let of_kind =
+                |watcher: &&mut ObjectWatcher| error.is_some() && watcher.resource.kind == kind;
             let watches = server.watches.values_mut().filter(of_kind);
             watches.filter_map(|watcher| watcher.waiting.take()).collect::<Vec<_>>()
         };

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Delay, Delivery, MemoryCluster, ObjectWatcher, WatchReply, expired};
+use super::{Delay, Delivery, MemoryCluster, ObjectWatcher, WatchReply, expired, served};
 use crate::{
-    cluster::resources::definitions,
     host::Reply,
     ports::{
         Cluster, ClusterError, Definition, Object, ObjectKey, ObjectWatch, ObjectWrite, Page,
@@ -47,7 +46,7 @@ impl Cluster for MemoryCluster {
             return server.unanswered.push(Box::new(reply));
         }
         let there = server.objects.get(resource.kind).and_then(|all| all.get(key)).cloned();
-        let there = there.map(|value| Object { key: key.clone(), value });
+        let there = there.map(|value| served(resource, key.clone(), value));
         let answer = match server.failure(resource) {
             Some(error) => Err(error),
             None => there.ok_or_else(|| ClusterError::NotFound(key.to_string())),
@@ -83,12 +82,9 @@ impl Cluster for MemoryCluster {
         server.opened += 1;
         let number = server.opened;
         let seen = version.parse().unwrap_or_default();
-        let (kind, deaf) = (resource.kind.to_owned(), server.faults.hung);
-        let name = resource.fields.as_ref().and_then(|it| it.strip_prefix("metadata.name="));
-        let definition = name.filter(|_| kind == definitions().kind).map(str::to_owned);
+        let deaf = server.faults.hung;
         let watcher = ObjectWatcher {
-            kind,
-            definition,
+            resource: resource.clone(),
             seen,
             reported: false,
             waiting: None,

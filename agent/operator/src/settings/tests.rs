@@ -162,7 +162,8 @@ fn agents_are_found_where_the_installer_puts_them() {
     let all = volvox_packaging::objects(&values);
     let agents = all.iter().find(|it| it["kind"] == "DaemonSet").unwrap();
     let labels = &agents["spec"]["template"]["metadata"]["labels"];
-    assert!(marks.labels.hold(labels), "{labels}");
+    let labels = serde_json::from_value(labels.clone()).unwrap();
+    assert!(marks.labels.hold(&labels), "{labels:?}");
     assert_eq!(agents["metadata"]["namespace"], *marks.namespace);
     // The operator is told its namespace, where its Lease and the agents are.
     let operator = all.iter().find(|it| it["kind"] == "Deployment").unwrap();

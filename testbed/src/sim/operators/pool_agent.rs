@@ -170,7 +170,8 @@ impl PoolNode {
         let Some(life) = &self.life else { return };
         let node = cluster.object("CiliumNode", "", &self.name);
         let key = ObjectKey { namespace: String::new(), name: self.name.clone() };
-        let news = OwnPrefixesMsg::Objects { objects: vec![(key, node)], defined: true };
+        let news =
+            OwnPrefixesMsg::Objects { objects: vec![(key, node.map(Into::into))], defined: true };
         let _ = life.owner.tell(news);
     }
 

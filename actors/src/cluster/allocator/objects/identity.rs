@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     cluster::allocator::Entry,
-    model::{ClusterId, IdentityId, Label, Labels},
+    model::{ApiObject, ClusterId, IdentityId, Label, Labels},
     ports::ObjectKey,
 };
 
@@ -21,12 +21,12 @@ const LABEL_VALUE_MAX: usize = 63;
 /// What an object says of an identity, or that it is gone; one that names no number is named and
 /// left out.
 pub(crate) fn identity(
-    object: (ObjectKey, Option<Value>),
+    object: (ObjectKey, Option<ApiObject>),
     cluster: ClusterId,
 ) -> Option<(IdentityId, Entry)> {
     let (key, value) = object;
     let (name, id) = (&key.name, number(&key.name, cluster));
-    let Some(value) = value else { return Some((id?, Entry::Gone)) };
+    let Some(value) = value.map(ApiObject::into_json) else { return Some((id?, Entry::Gone)) };
     let Some(id) = id else {
         tracing::warn!(
             name,
@@ -110,7 +110,7 @@ mod tests {
 
     fn read(name: &str, object: Value) -> Option<(IdentityId, Entry)> {
         let key = ObjectKey { namespace: String::new(), name: name.to_owned() };
-        identity((key, Some(object)), ClusterId(0))
+        identity((key, Some(object.into())), ClusterId(0))
     }
 
     #[test]

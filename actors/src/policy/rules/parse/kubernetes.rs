@@ -1,16 +1,19 @@
 //! NetworkPolicy of `networking.k8s.io/v1`.
 
+use k8s_openapi::{
+    api::networking::v1::{NetworkPolicyPeer, NetworkPolicyPort, NetworkPolicySpec},
+    apimachinery::pkg::apis::meta::v1::LabelSelector,
+};
+
 use super::{
-    cidr::with_except,
+    cidr::with_typed_except,
+    label_selector::label_selector,
     port::{self, Given},
     scope::{NAMESPACE_LABEL, ParseContext},
-    selector::{Keys, selector},
+    selector::Keys,
 };
 use crate::{
-    model::{
-        Direction,
-        field::{Fault, Field, Mapping},
-    },
+    model::{Direction, field::Fault, place::Place},
     policy::rules::{
         ClauseAction, PolicyRank, Selector, SelectorKey,
         peer::Peer,
@@ -20,21 +23,25 @@ use crate::{
 };
 
 /// Reads a `spec`.
-pub(super) fn rule(field: &Field<'_>, scope: &mut ParseContext<'_>) -> Result<Rule, Fault> {
-    let spec = field.mapping(&["podSelector", "policyTypes", "ingress", "egress"])?;
-    let mut subject = selector(&spec.need("podSelector")?, Keys::Pod)?;
-    ParseContext::in_namespace(&mut subject, namespace(scope));
-    let (ingress, egress) = policy_types(&spec)?;
+pub(super) fn rule(
+    at: &Place<'_>,
+    spec: &NetworkPolicySpec,
+    scope: &ParseContext<'_>,
+) -> Result<Rule, Fault> {
+    let subject = subject(at, spec, namespace(scope))?;
+    let (ingress, egress) = policy_types(at, spec)?;
     let mut clauses = Vec::new();
-    for (direction, name, expected) in
-        [(Direction::Ingress, "ingress", ingress), (Direction::Egress, "egress", egress)]
-    {
-        for field in spec.list(name)?.unwrap_or_default() {
-            let clause = clause(&field, direction, scope)?;
-            if expected {
-                clauses.push(clause);
-            }
-        }
+    let side = at.key("ingress");
+    for (at, rule) in side.each(spec.ingress.as_ref()) {
+        let (peers, ports) = (rule.from.as_ref(), rule.ports.as_ref());
+        let clause = clause(&at, (Direction::Ingress, peers), ports, scope)?;
+        clauses.extend(ingress.then_some(clause));
+    }
+    let side = at.key("egress");
+    for (at, rule) in side.each(spec.egress.as_ref()) {
+        let (peers, ports) = (rule.to.as_ref(), rule.ports.as_ref());
+        let clause = clause(&at, (Direction::Egress, peers), ports, scope)?;
+        clauses.extend(egress.then_some(clause));
     }
     Ok(Rule {
         subject: Some(Bound::Endpoints(subject)),
@@ -45,25 +52,39 @@ pub(super) fn rule(field: &Field<'_>, scope: &mut ParseContext<'_>) -> Result<Ru
     })
 }
 
+/// Whom the policy is for. One that does not say it is for all pods of its namespace.
+pub(super) fn subject(
+    at: &Place<'_>,
+    spec: &NetworkPolicySpec,
+    namespace: &str,
+) -> Result<Selector, Fault> {
+    let said = spec.pod_selector.as_ref();
+    let selected = said.map(|it| label_selector(&at.key("podSelector"), it, Keys::Pod));
+    let mut subject = selected.transpose()?.unwrap_or_default();
+    ParseContext::in_namespace(&mut subject, namespace);
+    Ok(subject)
+}
+
 fn namespace<'a>(scope: &ParseContext<'a>) -> &'a str {
     scope.name.namespace.as_deref().unwrap_or("default")
 }
 
 /// Whether the policy is about ingress, and about egress. Unless it says so itself it is about
 /// ingress, and about egress if it has a rule for it.
-fn policy_types(spec: &Mapping<'_>) -> Result<(bool, bool), Fault> {
-    let types = spec.list("policyTypes")?.unwrap_or_default();
-    if types.is_empty() {
-        return Ok((true, spec.list("egress")?.is_some_and(|rules| !rules.is_empty())));
+fn policy_types(at: &Place<'_>, spec: &NetworkPolicySpec) -> Result<(bool, bool), Fault> {
+    let types = spec.policy_types.as_ref().filter(|types| !types.is_empty());
+    if types.is_none() {
+        return Ok((true, spec.egress.as_ref().is_some_and(|rules| !rules.is_empty())));
     }
     let (mut ingress, mut egress) = (false, false);
-    for field in types {
-        match field.text()? {
+    for (at, text) in at.key("policyTypes").each(types) {
+        match text.as_str() {
             "Ingress" => ingress = true,
             "Egress" => egress = true,
             other => {
-                return Err(field
-                    .fault(format!("unknown policy type {other:?}"), "write Ingress or Egress"));
+                return Err(
+                    at.fault(format!("unknown policy type {other:?}"), "write Ingress or Egress")
+                );
             }
         }
     }
@@ -71,57 +92,54 @@ fn policy_types(spec: &Mapping<'_>) -> Result<(bool, bool), Fault> {
 }
 
 fn clause(
-    field: &Field<'_>,
-    direction: Direction,
+    at: &Place<'_>,
+    (direction, peers): (Direction, Option<&Vec<NetworkPolicyPeer>>),
+    ports: Option<&Vec<NetworkPolicyPort>>,
     scope: &ParseContext<'_>,
 ) -> Result<Clause, Fault> {
-    let peers_name = if direction == Direction::Ingress { "from" } else { "to" };
-    let mapping = field.mapping(&[peers_name, "ports"])?;
     // For Kubernetes an empty list is no list: everybody, every port.
-    let peers = mapping.list(peers_name)?.unwrap_or_default();
-    let peers = peers.iter().map(|field| peer(field, scope)).collect::<Result<Vec<_>, _>>()?;
-    let ports = mapping.list("ports")?.unwrap_or_default();
-    let ports = ports.iter().map(port).collect::<Result<Vec<_>, _>>()?;
+    let named = at.key(if direction == Direction::Ingress { "from" } else { "to" });
+    let peers = named.each(peers).map(|(at, it)| peer(&at, it, scope));
+    let peers = peers.collect::<Result<Vec<_>, _>>()?;
+    let named = at.key("ports");
+    let ports = named.each(ports).map(|(at, it)| port(&at, it)).collect::<Result<Vec<_>, _>>()?;
     Ok(Clause {
         direction,
         action: ClauseAction::Allow,
         peers: if peers.is_empty() { ClausePeers::Any } else { ClausePeers::Of(peers) },
         ports: if ports.is_empty() { ClausePorts::Any } else { ClausePorts::Of(ports) },
-        origin: scope.origin(direction, &field.path()),
+        origin: scope.origin(direction, &at.path()),
     })
 }
 
-fn peer(field: &Field<'_>, scope: &ParseContext<'_>) -> Result<Peer, Fault> {
-    let mapping = field.mapping(&["ipBlock", "namespaceSelector", "podSelector"])?;
-    let (pods, namespaces) = (mapping.get("podSelector"), mapping.get("namespaceSelector"));
-    match (mapping.get("ipBlock"), pods, namespaces) {
-        (Some(block), None, None) => {
-            let block = block.mapping(&["cidr", "except"])?;
-            let except = block.list("except")?.unwrap_or_default();
-            with_except(&block.need("cidr")?, &except).map(Peer::Cidr)
-        }
-        (Some(block), ..) => Err(block.fault(
+fn peer(at: &Place<'_>, peer: &NetworkPolicyPeer, scope: &ParseContext<'_>) -> Result<Peer, Fault> {
+    let (pods, namespaces) = (peer.pod_selector.as_ref(), peer.namespace_selector.as_ref());
+    match (&peer.ip_block, pods, namespaces) {
+        (Some(block), None, None) => with_typed_except(&at.key("ipBlock"), block).map(Peer::Cidr),
+        (Some(_), ..) => Err(at.key("ipBlock").fault(
             "ipBlock beside podSelector or namespaceSelector",
             "write two entries of the list",
         )),
         (None, None, None) => {
-            Err(field
-                .fault("the peer names nobody", "add podSelector, namespaceSelector or ipBlock"))
+            Err(at.fault("the peer names nobody", "add podSelector, namespaceSelector or ipBlock"))
         }
         (None, pods, namespaces) => {
-            pods_in_namespaces(pods.as_ref(), namespaces.as_ref(), scope).map(Peer::Labels)
+            pods_in_namespaces(at, pods, namespaces, scope).map(Peer::Labels)
         }
     }
 }
 
 fn pods_in_namespaces(
-    pods: Option<&Field<'_>>,
-    namespaces: Option<&Field<'_>>,
+    at: &Place<'_>,
+    pods: Option<&LabelSelector>,
+    namespaces: Option<&LabelSelector>,
     scope: &ParseContext<'_>,
 ) -> Result<Selector, Fault> {
-    let mut expected =
-        pods.map(|field| selector(field, Keys::Pod)).transpose()?.unwrap_or_default();
-    match namespaces.map(|field| selector(field, Keys::Namespace)).transpose()? {
+    let read = |key, said: Option<&LabelSelector>, keys| {
+        said.map(|said| label_selector(&at.key(key), said, keys)).transpose()
+    };
+    let mut expected = read("podSelector", pods, Keys::Pod)?.unwrap_or_default();
+    match read("namespaceSelector", namespaces, Keys::Namespace)? {
         None => ParseContext::in_namespace(&mut expected, namespace(scope)),
         Some(some) => {
             // Who has no namespace is no pod: the world has none of the labels that are not to be there.
@@ -137,26 +155,21 @@ fn pods_in_namespaces(
     Ok(expected)
 }
 
-fn port(field: &Field<'_>) -> Result<PortMatch, Fault> {
-    let mapping = field.mapping(&["endPort", "port", "protocol"])?;
-    let number = match mapping.get("protocol") {
-        None => protocol::TCP,
-        Some(field) => match field.text()? {
-            "TCP" => protocol::TCP,
-            "UDP" => protocol::UDP,
-            "SCTP" => protocol::SCTP,
-            other => {
-                return Err(
-                    field.fault(format!("unknown protocol {other:?}"), "write TCP, UDP or SCTP")
-                );
-            }
-        },
+fn port(at: &Place<'_>, said: &NetworkPolicyPort) -> Result<PortMatch, Fault> {
+    let number = match said.protocol.as_deref() {
+        None | Some("TCP") => protocol::TCP,
+        Some("UDP") => protocol::UDP,
+        Some("SCTP") => protocol::SCTP,
+        Some(other) => {
+            return Err(at
+                .key("protocol")
+                .fault(format!("unknown protocol {other:?}"), "write TCP, UDP or SCTP"));
+        }
     };
-    let end = mapping.get("endPort");
-    let given = match (mapping.get("port"), &end) {
-        (Some(port), end) => port::given(&port, end.as_ref())?,
+    let given = match (&said.port, said.end_port) {
+        (Some(port), end) => port::typed(at, port, end)?,
         (None, None) => Given::ALL,
-        (None, Some(end)) => return Err(end.fault("endPort without port", "add port")),
+        (None, Some(_)) => return Err(at.key("endPort").fault("endPort without port", "add port")),
     };
     Ok(given.of(number))
 }

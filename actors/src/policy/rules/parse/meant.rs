@@ -1,13 +1,18 @@
 //! Whom a document that is refused would be for, as far as that can be read; in doubt all of its
 //! namespace, or everybody.
 
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+
 use super::{
-    ranked_pods,
+    kubernetes, ranked_pods,
     scope::ParseContext,
     selector::{Keys, selector},
 };
 use crate::{
-    model::field::{Field, Mapping},
+    model::{
+        field::{Field, Mapping},
+        place::Place,
+    },
     policy::rules::{Bound, PolicyKind, PolicyName, Selector},
 };
 
@@ -62,6 +67,13 @@ pub(super) fn of(document: &Field<'_>, name: &PolicyName) -> Vec<Bound> {
     if each.is_empty() { all() } else { each.concat() }
 }
 
+/// Whom a NetworkPolicy is for of that namespace.
+pub(super) fn of_kubernetes(policy: &NetworkPolicy, namespace: &str) -> Vec<Bound> {
+    let pods = policy.spec.as_ref();
+    let pods = pods.and_then(|spec| kubernetes::subject(&Place::ROOT, spec, namespace).ok());
+    vec![pods.map_or_else(|| all_of(Some(namespace)), Bound::Endpoints)]
+}
+
 fn of_ranked(document: &Field<'_>) -> Option<Vec<Bound>> {
     let spec = document.any_mapping().ok()?.get("spec")?;
     let subject = spec.any_mapping().ok()?.get("subject")?;
@@ -90,7 +102,7 @@ fn read(spec: &Mapping<'_>, key: &str) -> Option<Option<Selector>> {
     spec.get(key).map(|field| selector(&field, keys).ok())
 }
 
-fn all_of(namespace: Option<&str>) -> Bound {
+pub(super) fn all_of(namespace: Option<&str>) -> Bound {
     let mut all = Selector::default();
     if let Some(namespace) = namespace {
         ParseContext::in_namespace(&mut all, namespace);

@@ -25,7 +25,8 @@ pub(super) enum Keys {
 }
 
 impl Keys {
-    fn key(self, text: &str) -> SelectorKey {
+    /// The key that a text means.
+    pub(super) fn key(self, text: &str) -> SelectorKey {
         match self {
             Self::Cilium => SelectorKey::parse(text),
             Self::Pod => SelectorKey::new("k8s", text),

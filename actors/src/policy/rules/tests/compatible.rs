@@ -79,7 +79,11 @@ fn repository() -> Repository {
         families: Families { ipv4: true, ipv6: false },
         ..PolicySettings::default()
     });
-    let report = repository.apply("app-1.yaml", &Ok(vec![policy()]), &super::world::no_services());
+    let report = repository.apply(
+        "app-1.yaml",
+        &super::world::read(vec![policy()]),
+        &super::world::no_services(),
+    );
     assert_eq!(report.rejected, []);
     repository
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::world::{World, no_services, pod};
+use super::world::{World, no_services, pod, read};
 use crate::{
     model::Labels,
     policy::rules::{IdentityView, Repository, Subject},
@@ -41,7 +41,7 @@ fn outcome(repository: &Repository) -> (Vec<String>, Vec<String>) {
 fn repository(sources: &[(&str, Vec<Value>)]) -> Repository {
     let mut repository = Repository::new(Default::default());
     for (source, documents) in sources {
-        let report = repository.apply(source, &Ok(documents.clone()), &no_services());
+        let report = repository.apply(source, &read(documents.clone()), &no_services());
         assert_eq!(report.rejected, []);
         assert_eq!(report.unsupported, []);
     }
@@ -94,17 +94,17 @@ fn a_change_of_a_group_touches_whom_policies_that_name_it_select() {
         (POLICY_FILE, named.clone()),
     ]);
     // Said once more, it is the same.
-    assert!(!repository.apply(POLICY_FILE, &Ok(named), &no_services()).changed);
-    let same = Ok(vec![group("us", &["192.0.2.7/24"])]);
+    assert!(!repository.apply(POLICY_FILE, &read(named), &no_services()).changed);
+    let same = read(vec![group("us", &["192.0.2.7/24"])]);
     assert!(!repository.apply(GROUP_FILE, &same, &no_services()).changed, "host bits are cut off");
 
     let report =
-        repository.apply(GROUP_FILE, &Ok(vec![group("us", &["203.0.113.0/24"])]), &no_services());
+        repository.apply(GROUP_FILE, &read(vec![group("us", &["203.0.113.0/24"])]), &no_services());
     assert!(report.changed && report.touches(&web) && !report.touches(&db));
     assert_eq!(outcome(&repository).0, ["203.0.113.0/24"]);
 
     let refused =
-        repository.apply(GROUP_FILE, &Ok(vec![group("us", &["nonsense"])]), &no_services());
+        repository.apply(GROUP_FILE, &read(vec![group("us", &["nonsense"])]), &no_services());
     assert!(refused.rejected[0].to_string().contains("spec.externalCIDRs[0]"));
     assert!(!refused.changed, "the version before stays in force");
     assert_eq!(outcome(&repository).0, ["203.0.113.0/24"]);
@@ -124,7 +124,7 @@ fn a_group_that_is_not_there_is_named_in_the_status() {
         all.map(|it| (it.name, it.path)).collect::<Vec<_>>()
     };
     assert_eq!(missing(&repository), [("us".to_owned(), "spec.egress[0]".to_owned())]);
-    repository.apply(GROUP_FILE, &Ok(vec![group("us", &[])]), &no_services());
+    repository.apply(GROUP_FILE, &read(vec![group("us", &[])]), &no_services());
     assert_eq!(missing(&repository), []);
 }
 
@@ -134,7 +134,7 @@ fn an_entry_names_prefixes_in_one_way() {
     let none = policy(json!([{ "except": ["10.0.0.0/8"] }]));
     let mut repository = Repository::new(Default::default());
     for (document, problem) in [(both, "in two ways"), (none, "names no prefix")] {
-        let report = repository.apply(POLICY_FILE, &Ok(vec![document]), &no_services());
+        let report = repository.apply(POLICY_FILE, &read(vec![document]), &no_services());
         assert!(report.rejected[0].to_string().contains(problem), "{:?}", report.rejected);
     }
 }

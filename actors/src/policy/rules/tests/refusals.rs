@@ -7,7 +7,7 @@ use crate::policy::rules::parse;
 
 /// The one line that a document is refused with.
 fn refusal(document: &Value) -> String {
-    let read = parse("web.yaml", document, &PolicySettings::default());
+    let read = parse("web.yaml", &document.clone().into(), &PolicySettings::default());
     let [Err(refused)] = read.as_slice() else { panic!("accepted: {document}") };
     refused.error.to_string()
 }
@@ -170,7 +170,7 @@ fn lists_are_taken_apart_and_other_kinds_left_alone() {
     let list = json!({ "kind": "List", "items": [
         pod, cnp(json!({ "endpointSelector": {} })), network_policy(json!({})),
     ] });
-    let read = parse("web.yaml", &list, &PolicySettings::default());
+    let read = parse("web.yaml", &list.into(), &PolicySettings::default());
     let names: Vec<String> = read.into_iter().map(|it| it.unwrap().name.to_string()).collect();
     assert_eq!(names, ["CiliumNetworkPolicy shop/web", "NetworkPolicy default/web"]);
 }

@@ -61,7 +61,8 @@ fn whoever_a_refused_policy_would_select_is_told() {
         (np(json!({ "podSelector": web, "ingress": [{ "from": [{}] }] })), [true, false]),
         // Whom it selects cannot be read: all of its namespace may be meant.
         (cnp(json!({ "endpointSelector": { "matchLabels": 7 } })), [true, true]),
-        (np(json!({ "ingress": [] })), [true, true]),
+        (np(json!({ "podSelector": { "matchLabels": 7 } })), [true, true]),
+        (np(json!({ "podSelector": web, "ingress": {} })), [true, false]),
         (cnp(json!("rubbish")), [true, true]),
         (json!("rubbish"), [true, true]),
         (object("CiliumNetworkPolicy", Some("other"), json!("rubbish")), [false, false]),
@@ -100,7 +101,7 @@ fn one_that_stays_in_force_and_parts_that_allow_nothing_are_told_as_such() {
 fn where_cilium_takes_it_otherwise_is_said() {
     let meanings = |spec: Value, kind: &str| {
         let object = object(kind, Some("ns"), spec);
-        let read = parse("file", &object, &PolicySettings::default());
+        let read = parse("file", &object.into(), &PolicySettings::default());
         let [Ok(policy)] = &read[..] else { panic!("{read:?}") };
         policy.departures().into_iter().map(|it| (it.path, it.meaning)).collect::<Vec<_>>()
     };

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::world::{World, no_services, pod};
+use super::world::{World, no_services, pod, read};
 use crate::policy::rules::{IdentityView, PolicySettings, Repository, Subject};
 
 fn policy(name: &str, app: &str) -> Value {
@@ -28,7 +28,7 @@ fn repository() -> Repository {
     let mut repository = Repository::new(PolicySettings::default());
     repository.apply(
         "a.yaml",
-        &Ok(vec![policy("one", "web"), policy("two", "db")]),
+        &read(vec![policy("one", "web"), policy("two", "db")]),
         &no_services(),
     );
     repository
@@ -37,8 +37,11 @@ fn repository() -> Repository {
 #[test]
 fn a_refused_document_leaves_its_earlier_version_and_its_neighbours() {
     let mut repository = repository();
-    let report =
-        repository.apply("a.yaml", &Ok(vec![broken("one"), policy("two", "mail")]), &no_services());
+    let report = repository.apply(
+        "a.yaml",
+        &read(vec![broken("one"), policy("two", "mail")]),
+        &no_services(),
+    );
     assert_eq!(in_force(&repository), ["one", "two"]);
     assert_eq!(report.rejected.len(), 1);
     assert_eq!(report.accepted.len(), 1);
@@ -62,7 +65,7 @@ fn an_unreadable_file_leaves_everything_in_force() {
          what it said before stays in force"
     );
     let report =
-        repository.apply("a.yaml", &Ok(vec![json!(7), policy("two", "db")]), &no_services());
+        repository.apply("a.yaml", &read(vec![json!(7), policy("two", "db")]), &no_services());
     assert_eq!(in_force(&repository), ["one", "two"]);
     assert!(!report.changed && report.rejected.len() == 1);
 }
@@ -70,7 +73,7 @@ fn an_unreadable_file_leaves_everything_in_force() {
 #[test]
 fn a_policy_that_is_gone_is_gone() {
     let mut repository = repository();
-    let report = repository.apply("a.yaml", &Ok(vec![policy("two", "db")]), &no_services());
+    let report = repository.apply("a.yaml", &read(vec![policy("two", "db")]), &no_services());
     assert_eq!(in_force(&repository), ["two"]);
     assert!(report.touches(&pod("web", "default")) && !report.touches(&pod("db", "default")));
     assert!(repository.apply("a.yaml", &Ok(Vec::new()), &no_services()).changed);
@@ -83,13 +86,13 @@ fn the_revision_counts_changes_only() {
     assert_eq!(repository.revision(), 2);
     let same = repository.apply(
         "a.yaml",
-        &Ok(vec![policy("one", "web"), policy("two", "db")]),
+        &read(vec![policy("one", "web"), policy("two", "db")]),
         &no_services(),
     );
     assert!(!same.changed && !same.touches(&pod("web", "default")));
-    repository.apply("b.yaml", &Ok(vec![broken("three")]), &no_services());
+    repository.apply("b.yaml", &read(vec![broken("three")]), &no_services());
     assert_eq!(repository.revision(), 2);
-    repository.apply("b.yaml", &Ok(vec![policy("three", "web")]), &no_services());
+    repository.apply("b.yaml", &read(vec![policy("three", "web")]), &no_services());
     assert_eq!(repository.revision(), 3);
 }
 
@@ -98,7 +101,7 @@ fn a_change_touches_whom_it_selected_and_whom_it_selects() {
     let mut repository = repository();
     let report = repository.apply(
         "a.yaml",
-        &Ok(vec![policy("one", "mail"), policy("two", "db")]),
+        &read(vec![policy("one", "mail"), policy("two", "db")]),
         &no_services(),
     );
     assert!(report.touches(&pod("web", "default")) && report.touches(&pod("mail", "default")));
@@ -110,7 +113,7 @@ fn one_object_twice_in_a_file_is_refused() {
     let mut repository = repository();
     let report = repository.apply(
         "b.yaml",
-        &Ok(vec![policy("x", "web"), policy("x", "db")]),
+        &read(vec![policy("x", "web"), policy("x", "db")]),
         &no_services(),
     );
     assert_eq!(in_force(&repository), ["one", "two", "x"]);
@@ -122,7 +125,7 @@ fn status_tells_what_is_selected_and_what_is_wrong() {
     let mut repository = repository();
     repository.apply(
         "a.yaml",
-        &Ok(vec![broken("one"), policy("two", "nobody"), json!(7)]),
+        &read(vec![broken("one"), policy("two", "nobody"), json!(7)]),
         &no_services(),
     );
     let endpoints = [pod("web", "default"), pod("web", "default"), pod("db", "default")];
@@ -160,7 +163,7 @@ fn a_policy_that_fits_no_endpoints_map_is_refused_and_its_earlier_version_stays(
         policy["spec"]["ingress"] =
             json!([{ "fromCIDR": ingress }, { "fromCIDR": ["10.1.0.0/16"] }]);
         policy["spec"]["egress"] = json!([{ "toCIDR": egress }]);
-        Ok(vec![policy, self::policy("two", "db")])
+        read(vec![policy, self::policy("two", "db")])
     };
     // Of one prefix there is one identity, and all of a family is the world.
     let fits = with(&["10.1.0.0/16", "10.2.0.0/16", "0.0.0.0/0"], &["10.3.0.0/16", "fd00::/8"]);

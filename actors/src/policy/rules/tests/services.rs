@@ -265,14 +265,15 @@ fn an_entry_names_services_in_one_way() {
         (json!({ "k8sServiceSelector": {} }), "field \"selector\" is missing"),
         (json!({ "service": "db" }), "unknown field \"service\""),
     ] {
-        let read = parse("web.yaml", &policy(json!([entry])), &PolicySettings::default()).remove(0);
+        let read =
+            parse("web.yaml", &policy(json!([entry])).into(), &PolicySettings::default()).remove(0);
         let refused = read.unwrap_err().error.to_string();
         assert!(refused.contains("toServices[0]") && refused.contains(problem), "{refused}");
     }
     let mut inwards = named("db");
     let clause = inwards["spec"]["egress"].take();
     inwards["spec"]["ingress"] = clause;
-    let refused = parse("web.yaml", &inwards, &PolicySettings::default())
+    let refused = parse("web.yaml", &inwards.into(), &PolicySettings::default())
         .remove(0)
         .unwrap_err()
         .error

@@ -5,7 +5,7 @@ use std::{net::IpAddr, sync::Arc};
 use serde_json::Value;
 
 use crate::{
-    model::{Direction, IdentityId, Labels, NamedPorts},
+    model::{ApiObject, Direction, IdentityId, Labels, NamedPorts},
     policy::{
         identity::reserved,
         rules::{
@@ -76,6 +76,7 @@ impl World {
         documents: &Result<Vec<Value>, String>,
     ) -> ApplyReport {
         let cluster = self.repository.settings().cluster.clone().map(|it| it.name);
+        let documents = &documents.clone().and_then(read);
         let changed = self.services.apply(source, documents, cluster.as_deref());
         let mut report = self.repository.apply(source, documents, &self.services);
         report.join(self.repository.resolve_services(&self.services, &changed));
@@ -139,6 +140,11 @@ impl World {
 }
 
 /// No services.
+/// Documents as they are read.
+pub(super) fn read(documents: Vec<Value>) -> Result<Vec<ApiObject>, String> {
+    Ok(documents.into_iter().map(ApiObject::from).collect())
+}
+
 pub(super) fn no_services() -> KnownServices {
     KnownServices::default()
 }

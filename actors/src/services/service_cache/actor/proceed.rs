@@ -1,8 +1,6 @@
 //! What is new is read; then services are given what they wish by it.
 
-use std::{collections::BTreeMap, rc::Rc};
-
-use serde_json::Value;
+use std::rc::Rc;
 
 use crate::services::{
     health_checks::HealthCheck,
@@ -20,10 +18,8 @@ use crate::services::{
 /// How much is looked at before others have their turn: objects read, or services given what they
 /// wish.
 const AT_ONCE: usize = 256;
-/// Labels of a Node.
-const LABELS: &str = "/metadata/labels";
 /// Label of a Node that says in which zone it is.
-const ZONE: &str = "/metadata/labels/topology.kubernetes.io~1zone";
+const ZONE: &str = "topology.kubernetes.io/zone";
 
 impl ServiceCacheState {
     /// Looks at some of what is new; whether there is more. Services are given what they wish once
@@ -59,7 +55,16 @@ impl ServiceCacheState {
         let (reported, changed) = (&mut self.reported, &mut self.changed);
         match news {
             ServiceNews::Object(("nodes", _, object)) => {
-                let labels = object.as_ref().map(|it| labels(it.pointer(LABELS)));
+                let node = match object {
+                    Some(object) => match object.into_node() {
+                        Some(node) => Some(node),
+                        None => return,
+                    },
+                    None => None,
+                };
+                let labels = node.map(|it| it.metadata.labels.clone().unwrap_or_default());
+                let zone =
+                    labels.as_ref().and_then(|all| all.get(ZONE)).map(|it| it.as_str().into());
                 if labels.is_some() && self.surroundings.labels != labels {
                     self.surroundings.labels = labels;
                     let is_of_some = |spec: &Spec| {
@@ -68,9 +73,8 @@ impl ServiceCacheState {
                     let of_some = reported.services().filter(|(_, spec)| is_of_some(spec));
                     changed.extend(of_some.map(|(name, _)| Rc::clone(name)));
                 }
-                let zone = object.as_ref().and_then(|it| it.pointer(ZONE)).and_then(Value::as_str);
-                if self.surroundings.zone.as_deref() != zone {
-                    self.surroundings.zone = zone.map(Into::into);
+                if self.surroundings.zone != zone {
+                    self.surroundings.zone = zone;
                     self.all_changed();
                 }
             }
@@ -160,10 +164,4 @@ impl ServiceCacheState {
         let ids = wish.backends.keys().filter_map(|at| self.backends.id(at)).collect();
         wish.frontends.iter().any(|(at, _)| self.table.is_left_by_another(at, &ids))
     }
-}
-
-/// Labels of an object.
-fn labels(all: Option<&Value>) -> BTreeMap<String, String> {
-    let all = all.and_then(Value::as_object).into_iter().flatten();
-    all.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
 }

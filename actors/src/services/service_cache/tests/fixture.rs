@@ -127,7 +127,7 @@ impl Fixture {
                 _ => "endpointslices",
             };
             let is_there = object.as_object().unwrap().len() > 2;
-            (resource, key, is_there.then(|| object.clone()))
+            (resource, key, is_there.then(|| object.clone().into()))
         });
         let objects = objects.collect();
         self.services.tell(ServicesMsg::Objects { feed, objects }).unwrap();

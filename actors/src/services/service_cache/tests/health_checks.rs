@@ -126,7 +126,7 @@ fn only_a_load_balancer_that_wants_pods_of_the_node_asks() {
 fn a_port_that_is_none_is_refused_by_name() {
     let fixture = Fixture::new();
     fixture.tell(&[asked("web", 31000), slice("web-a", "web", &["10.0.0.1@here"])]);
-    for rubbish in [json!(65_536), json!(-1), json!("31001"), json!(1.5)] {
+    for rubbish in [json!(65_536), json!(-1)] {
         let mut web = asked("web", 0);
         web["spec"]["healthCheckNodePort"] = rubbish.clone();
         fixture.tell(&[web.clone()]);
@@ -139,6 +139,22 @@ fn a_port_that_is_none_is_refused_by_name() {
         // Where nobody asks nobody minds.
         web["spec"]["type"] = json!("ClusterIP");
         fixture.tell(&[web, asked("web", 31000)]);
+        assert_eq!(fixture.status().refused, []);
+    }
+    // What no number is, no server has.
+    for (rubbish, remedy) in [
+        (json!("31001"), "remove the quotes: 31001"),
+        (json!(1.5), "write a whole number, as in 80"),
+    ] {
+        let mut web = asked("web", 0);
+        web["spec"]["healthCheckNodePort"] = rubbish;
+        fixture.tell(&[web]);
+        let refused = fixture.status().refused;
+        let [(_, it)] = refused.as_slice() else { panic!("{refused:?}") };
+        assert_eq!((&*it.object, &*it.path), ("Service shop/web", "spec.healthCheckNodePort"));
+        assert_eq!(it.remedy, remedy);
+        assert_eq!(answers(&fixture), [(31000, 1)], "what was before stays");
+        fixture.tell(&[asked("web", 31000)]);
         assert_eq!(fixture.status().refused, []);
     }
 }
@@ -184,7 +200,10 @@ fn nobody_is_answered_before_all_is_known() {
 fn files_are_asked_for_as_objects_are() {
     let fixture = Fixture::told_by(&[ServiceSource::Manifests]);
     let file = |objects: Vec<Value>| {
-        let manifest = Manifest { source: "web.yaml".to_owned(), objects: Ok(objects) };
+        let manifest = Manifest {
+            source: "web.yaml".to_owned(),
+            objects: Ok(objects.into_iter().map(Into::into).collect()),
+        };
         fixture.services.tell(ServicesMsg::Manifests(vec![manifest])).unwrap();
         fixture.settle();
     };
@@ -264,7 +283,7 @@ fn what_who_answers_crashes_over_is_told_again() {
     let services = universe.spawn("services", services);
     let tell = |name: &str, port: u16| {
         let key = ObjectKey { namespace: "shop".to_owned(), name: name.to_owned() };
-        let objects = vec![("services", key, Some(asked(name, port)))];
+        let objects = vec![("services", key, Some(asked(name, port).into()))];
         services.tell(ServicesMsg::Objects { feed: Feed::Services, objects }).unwrap();
         universe.advance(Duration::from_secs(60));
     };

@@ -276,7 +276,10 @@ fn files_may_have_them() {
     let fixture = Fixture::told_by(&[ServiceSource::Manifests, ServiceSource::Node]);
     fixture.host_addresses(&NODE);
     let file = |objects: Vec<Value>| {
-        let manifest = Manifest { source: "web.yaml".to_owned(), objects: Ok(objects) };
+        let manifest = Manifest {
+            source: "web.yaml".to_owned(),
+            objects: Ok(objects.into_iter().map(Into::into).collect()),
+        };
         fixture.services.tell(ServicesMsg::Manifests(vec![manifest])).unwrap();
         fixture.settle();
     };

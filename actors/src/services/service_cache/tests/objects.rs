@@ -188,7 +188,10 @@ fn who_finds_no_room_is_served_when_there_is_some() {
 fn files_say_the_same_as_objects() {
     let fixture = Fixture::told_by(&[crate::services::service_cache::ServiceSource::Manifests]);
     let file = |objects: Vec<Value>| {
-        let manifest = Manifest { source: "web.yaml".to_owned(), objects: Ok(objects) };
+        let manifest = Manifest {
+            source: "web.yaml".to_owned(),
+            objects: Ok(objects.into_iter().map(Into::into).collect()),
+        };
         fixture.services.tell(ServicesMsg::Manifests(vec![manifest])).unwrap();
         fixture.settle();
     };

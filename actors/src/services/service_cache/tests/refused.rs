@@ -79,6 +79,7 @@ fn a_slice_that_is_refused_after_a_restart_names_whom_it_named() {
 fn of_a_file_that_cannot_be_read_all_stays() {
     let mut fixture = Fixture::told_by(&[ServiceSource::Manifests]);
     let file = |fixture: &Fixture, objects: Result<Vec<Value>, String>| {
+        let objects = objects.map(|all| all.into_iter().map(Into::into).collect());
         let manifest = Manifest { source: "web.yaml".to_owned(), objects };
         fixture.services.tell(ServicesMsg::Manifests(vec![manifest])).unwrap();
         fixture.settle();

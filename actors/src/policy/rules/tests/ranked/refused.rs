@@ -10,7 +10,7 @@ use crate::{
 
 /// The one line that a document is refused with.
 fn refusal(document: &Value) -> String {
-    let read = parse("admin.yaml", document, &PolicySettings::default());
+    let read = parse("admin.yaml", &document.clone().into(), &PolicySettings::default());
     let [Err(refused)] = read.as_slice() else { panic!("accepted: {document}") };
     refused.error.to_string()
 }
