@@ -38,7 +38,9 @@ mod socket_notes;
 mod sockets;
 mod stale_sockets;
 mod step;
+mod survey;
 mod switch;
+mod takeover;
 #[cfg(test)]
 pub(crate) mod tests;
 mod uninstall;
@@ -61,6 +63,8 @@ pub use open::{Datapath, DatapathConfig};
 use pace::Pace;
 use run::{Run, Stretch, Timed, stretch, timed};
 use step::Stepper;
+pub use survey::{KernelSurvey, survey};
+pub use takeover::Inheritance;
 pub use uninstall::uninstall;
 pub use writes::Writes;
 

@@ -80,11 +80,18 @@ pub(crate) struct Batch {
 }
 
 #[repr(C)]
+#[derive(Default)]
 pub(crate) struct ProgLoad {
     pub(crate) prog_type: u32,
     pub(crate) insn_cnt: u32,
     pub(crate) insns: u64,
     pub(crate) license: u64,
+    pub(crate) log_level: u32,
+    pub(crate) log_size: u32,
+    pub(crate) log_buf: u64,
+    pub(crate) kern_version: u32,
+    pub(crate) prog_flags: u32,
+    pub(crate) prog_name: [u8; 16],
 }
 
 #[repr(C)]

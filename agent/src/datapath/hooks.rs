@@ -49,7 +49,7 @@ pub(super) struct Place {
     pub(super) ifindex: u32,
 }
 
-fn spot(hook: Hook) -> Spot {
+pub(super) fn spot(hook: Hook) -> Spot {
     let attach_type = match hook {
         Hook::FromContainer => TCX_INGRESS,
         Hook::ToContainer => TCX_EGRESS,
@@ -118,7 +118,7 @@ impl<'a> Hooks<'a> {
         netlink: &'a mut Socket,
         (writes, mode): (&'a Writes, AttachMode),
     ) -> Self {
-        Self { pins, generation, netlink, writes, mode, replaced: Replaced::default() }
+        Self { pins, generation, netlink, writes, mode, replaced: Replaced::new(pins) }
     }
 
     /// What runs at both hooks.

@@ -178,7 +178,7 @@ impl Seat<'_> {
         before: &[&Path],
         path: &Path,
     ) -> Result<(), KernelError> {
-        let (place, mut replaced) = ((self.ifindex, self.spot), Replaced::default());
+        let (place, mut replaced) = ((self.ifindex, self.spot), Replaced::new(self.pins));
         filter::put(socket, place, self.program, &mut replaced, self.writes)?;
         for before in before {
             if let Some(link) = PinnedLink::open(before)? {

@@ -15,8 +15,9 @@ use volvox_system::netlink::Socket;
 use super::{
     filter::AttachMode,
     generation::Generation,
-    hooks::{Hooks, Place, linked_ifindex},
+    hooks::{Hooks, Place, linked_ifindex, spot},
     maps::Maps,
+    takeover::cilium_at,
     writes::Writes,
 };
 
@@ -57,7 +58,9 @@ fn renew(
     place: Place,
     hook: volvox_actors::ports::Hook,
 ) -> Result<bool, KernelError> {
-    let stale = hooks.state(place, hook)? == HookState::Stale;
+    let mut stale = hooks.state(place, hook)? == HookState::Stale;
+    // What Cilium left is taken over when all rows are there.
+    stale = stale && cilium_at(hooks.netlink, place.ifindex, spot(hook))?.is_none();
     if stale {
         hooks.renew(place, hook)?;
     }
