@@ -36,13 +36,16 @@ pub struct Findings {
 impl Findings {
     /// Looks at the disk and at the kernel; `None` if no program of Cilium runs here.
     pub fn look(config: &Config) -> anyhow::Result<Option<Self>> {
-        let kernel = survey(&datapath_config(config, None)?)?;
-        if kernel.endpoints.is_empty() && kernel.changed.is_empty() {
-            return Ok(None);
-        }
         let state = config.run_dir.join("state");
         let files = DiskFiles::new(&Steps::new(state.clone(), config.lib_dir.clone()));
         let found = scan(&files);
+        let specs = found.records.iter().map(|found| EndpointSpec::from(&found.record));
+        let places = specs.filter(|spec| !spec.is_host());
+        let recorded = places.filter_map(|spec| Some((spec.id?, spec.ifindex))).collect();
+        let kernel = survey(&datapath_config(config, None)?, &recorded)?;
+        if kernel.endpoints.is_empty() {
+            return Ok(None);
+        }
         let mut findings = Self { kernel, ..Self::default() };
         findings.inheritance.tunnel = config.routing_mode == RoutingMode::Tunnel;
         findings.look_for_agent(config);

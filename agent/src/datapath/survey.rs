@@ -69,19 +69,23 @@ const EVIDENCE_FLAGS: [(u8, &str); 3] = [
 /// Where `flags2` is in a row of a service, and the first byte of its count of backends.
 const FLAGS2: usize = 9;
 
-/// Looks at the kernel.
-pub fn survey(config: &DatapathConfig) -> Result<KernelSurvey, DatapathError> {
+/// Looks at the kernel, at the interfaces of endpoints that have links or, by their records, are there.
+pub fn survey(
+    config: &DatapathConfig,
+    recorded: &BTreeMap<EndpointId, u32>,
+) -> Result<KernelSurvey, DatapathError> {
     let pins = Pins::at(&config.bpf_root);
     let mut socket = Socket::open()?;
     let links = socket.links()?;
     let mut survey = KernelSurvey::default();
-    for (endpoint, ifindex) in endpoints(&pins)? {
+    let mut places = recorded.clone();
+    places.extend(endpoints(&pins)?);
+    for (endpoint, ifindex) in places {
         if cilium_at(&mut socket, ifindex, hooks::spot(Hook::FromContainer))?.is_some() {
             survey.endpoints.insert(endpoint, ifindex);
         }
     }
-    let at_filters = filtered_interfaces(&mut socket, &links)?;
-    if survey.endpoints.is_empty() && at_filters == 0 {
+    if survey.endpoints.is_empty() {
         return Ok(survey);
     }
     survey.look_at_hooks(&mut socket, &links)?;
@@ -105,22 +109,6 @@ fn endpoints(pins: &Pins) -> Result<BTreeMap<EndpointId, u32>, KernelError> {
         }
     }
     Ok(found)
-}
-
-/// At how many interfaces Cilium's programs run by filters.
-fn filtered_interfaces(
-    socket: &mut Socket,
-    links: &BTreeMap<u32, Link>,
-) -> Result<usize, KernelError> {
-    let mut count = 0;
-    for ifindex in links.keys() {
-        let direction = hooks::spot(Hook::FromContainer).direction();
-        let filters = socket.filter_show(*ifindex, direction).map_err(netlink)?;
-        for filter in filters {
-            count += usize::from(cilium_program(filter.prog_id)?.is_some());
-        }
-    }
-    Ok(count)
 }
 
 impl KernelSurvey {

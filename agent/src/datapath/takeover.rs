@@ -65,11 +65,11 @@ pub struct Inheritance {
 
 /// A program of Cilium at a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CiliumProgram {
+pub(super) struct CiliumProgram {
     /// Its number.
-    pub id: u32,
+    pub(super) id: u32,
     /// Its name, of which the kernel keeps 15 bytes.
-    pub name: String,
+    pub(super) name: String,
 }
 
 /// The program of Cilium that runs at a hook, by a link or a filter, if one does.
