@@ -16,8 +16,8 @@ use std::{
 };
 
 use another_node::{pods_addresses, whose};
-use ipnet::{Ipv4Net, Ipv6Net};
 pub use datapath_config::datapath_config;
+use ipnet::{Ipv4Net, Ipv6Net};
 pub use pools::FoundPools;
 use volvox_actors::{
     endpoints::ipam::Pools,

@@ -80,6 +80,8 @@ pub enum Verb {
     Uninstall,
     /// Say what a takeover from Cilium would keep and change, and what would refuse it; change nothing
     MigrateCheck,
+    /// Prepare a node that was taken over for Cilium's agent, which takes it back when it starts
+    HandBack,
 }
 
 /// What the agent was told, and what it should say about that.

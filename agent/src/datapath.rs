@@ -16,6 +16,7 @@ mod flipper;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod generation;
+mod hand_back;
 mod hooks;
 mod link;
 mod loader;
@@ -57,6 +58,7 @@ use volvox_actors::{
 use crate::ports::{Workers, WorkersError};
 pub use filter::AttachMode;
 use flipper::Flipper;
+pub use hand_back::hand_back;
 use hooks::Place;
 pub use maps::MapSizes;
 pub use open::{Datapath, DatapathConfig};

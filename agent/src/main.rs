@@ -33,6 +33,7 @@ fn main() -> ExitCode {
     let ended = match loaded.verb {
         Verb::Uninstall => uninstall::run(&config),
         Verb::MigrateCheck => takeover::check(&config),
+        Verb::HandBack => takeover::hand_back(&config),
         Verb::Run => Boot::read(&config).and_then(|boot| {
             // Neither the command line nor the disk is parsed again.
             resident::give_back();

@@ -14,8 +14,8 @@ use volvox_system::netlink::Socket;
 use crate::{
     boot::datapath_config,
     config::{self, Config, RoutingMode, TakeOver},
-    datapath::{Inheritance, KernelSurvey, survey},
-    ports::{DiskFiles, Steps},
+    datapath::{self, Inheritance, KernelSurvey, survey},
+    ports::{Directories, DiskFiles, Steps, hold_bpf},
 };
 
 /// The version of Cilium whose layouts are known.
@@ -91,7 +91,9 @@ impl Findings {
             }
             Some(_) => {}
             None => {
-                self.kernel.changed.push("no record says which version of Cilium wrote it".to_owned());
+                self.kernel
+                    .changed
+                    .push("no record says which version of Cilium wrote it".to_owned());
             }
         }
     }
@@ -134,7 +136,8 @@ impl Findings {
                 continue;
             }
             if found.health.iter().any(|dir| *dir == endpoint.to_string()) {
-                let line = format!("health endpoint {endpoint} at {name}: nodes do not probe each other");
+                let line =
+                    format!("health endpoint {endpoint} at {name}: nodes do not probe each other");
                 self.kernel.changed.push(line);
             } else {
                 self.refused(format!(
@@ -217,5 +220,17 @@ pub fn check(config: &Config) -> anyhow::Result<()> {
     }
     findings.permit(config.takeover.take_over_without_features)?;
     volvox_system::say!("start the agent with --take-over=cilium");
+    Ok(())
+}
+
+/// `volvox-agent hand-back`: what is to be done before Cilium's agent starts. Refused while an agent runs.
+pub fn hand_back(config: &Config) -> anyhow::Result<()> {
+    let held = Directories::hold(&config.run_dir, &config.lib_dir)?;
+    let bpf_root = hold_bpf(&config.bpf_root)?;
+    for line in datapath::hand_back(&config.bpf_root)? {
+        volvox_system::say!("{line}");
+    }
+    drop((held, bpf_root));
+    volvox_system::say!("start Cilium's agent: it gives each link its own program, in place");
     Ok(())
 }

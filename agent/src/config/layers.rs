@@ -111,7 +111,10 @@ pub(super) fn cilium_remarks(
 }
 
 /// Settings of a directory, and what of it is no flag.
-fn files(command: &Command, dir: &Path) -> Result<(Vec<Setting>, BTreeMap<String, String>), ConfigError> {
+fn files(
+    command: &Command,
+    dir: &Path,
+) -> Result<(Vec<Setting>, BTreeMap<String, String>), ConfigError> {
     let (mut settings, mut others) = (Vec::new(), BTreeMap::new());
     for (name, path) in list(dir).map_err(|cause| config_dir_error(dir, cause))? {
         let value = read(&path).map_err(|cause| config_dir_error(&path, cause))?;

@@ -127,7 +127,9 @@ impl KernelSurvey {
                 let (mut cilium, mut others) = (Vec::new(), Vec::new());
                 for id in all.chain(filters.into_iter().map(|filter| filter.prog_id)) {
                     match cilium_program(id)? {
-                        Some(found) => cilium.push(format!("program {} ({})", found.id, found.name)),
+                        Some(found) => {
+                            cilium.push(format!("program {} ({})", found.id, found.name))
+                        }
                         None if is_ours_by_id(id)? => {}
                         None => others.push(format!("program {id} ({})", program_name(id))),
                     }
@@ -172,7 +174,8 @@ impl KernelSurvey {
                 ));
             } else if !others.is_empty() {
                 let others = others.join(", ");
-                self.refused.push(format!("device {device} has links that are not known: {others}"));
+                self.refused
+                    .push(format!("device {device} has links that are not known: {others}"));
             }
         }
         Ok(())
@@ -193,7 +196,8 @@ impl KernelSurvey {
             }
             return;
         };
-        let wanted = config.sockets.as_ref().map(|path| (path, fs::metadata(path).map(|it| it.ino())));
+        let wanted =
+            config.sockets.as_ref().map(|path| (path, fs::metadata(path).map(|it| it.ino())));
         match wanted {
             None => self.lacking.push(
                 "load balancing by socket is on in Cilium and off here: say --bpf-lb-sock=true"
@@ -258,8 +262,9 @@ impl KernelSurvey {
                 || map.info().flags != POLICY.flags
             {
                 let found = describe_map(&map);
-                self.refused
-                    .push(format!("endpoint {endpoint}: its policy map is of another layout: {found}"));
+                self.refused.push(format!(
+                    "endpoint {endpoint}: its policy map is of another layout: {found}"
+                ));
                 continue;
             }
             let (mut proxy, mut auth) = (false, false);

@@ -88,9 +88,8 @@ impl<'a> Former<'a> {
     }
 
     /// An agent of Cilium that starts where one was: each link that is pinned is given a program of its
-    /// own in place, and endpoints have none at what the stack sends to them.
+    /// own in place, and endpoints have none at what the stack sends to them. Routes of others it leaves.
     pub fn serve(&self) -> Result<()> {
-        let mut netlink = Socket::open()?;
         for numbers in self.numbers()? {
             let policy = self.pin(&format!("cilium_policy_v2_{:05}", numbers.id));
             let mut object = self.load(Some((&numbers, &policy)))?;
@@ -105,9 +104,6 @@ impl<'a> Former<'a> {
             for to in ["cil_to_container", "cil_to_container_unsettled"] {
                 let _ = fs::remove_file(links.join(to));
             }
-        }
-        for (address, ifindex) in netlink.routes()? {
-            netlink.delete_route(address, ifindex)?;
         }
         let mut object = self.load(None)?;
         for device in fs::read_dir(self.root().join("cilium/devices")).into_iter().flatten() {
@@ -163,9 +159,8 @@ impl<'a> Former<'a> {
             loader.map_pin_path("cilium_policy_v2", policy);
         }
         let (id, ipv4) = (u32::from(numbers.id), u32::from_ne_bytes(numbers.ipv4.octets()));
-        let [mac, node_mac] = [numbers.mac, numbers.node_mac].map(|Mac([a, b, c, d, e, f])| {
-            [a, b, c, d, e, f, 0, 0]
-        });
+        let [mac, node_mac] =
+            [numbers.mac, numbers.node_mac].map(|Mac([a, b, c, d, e, f])| [a, b, c, d, e, f, 0, 0]);
         loader.override_global("EP_ID", &id, true);
         loader.override_global("IDENTITY", &numbers.identity, true);
         loader.override_global("IPV4", &ipv4, true);
@@ -230,13 +225,20 @@ impl<'a> Former<'a> {
 
     /// Removes what Cilium does not have.
     fn forget_ours(&self) -> Result<()> {
+        let mut netlink = Socket::open()?;
+        for (address, ifindex) in netlink.routes()? {
+            netlink.delete_route(address, ifindex)?;
+        }
         for entry in fs::read_dir(self.root().join("tc/globals"))? {
             let entry = entry?;
             if entry.file_name().to_string_lossy().starts_with("volvox_") {
                 fs::remove_file(entry.path())?;
             }
         }
-        remove_pins(&self.root().join("volvox"))?;
+        let ours = self.root().join("volvox");
+        if ours.is_dir() {
+            remove_pins(&ours)?;
+        }
         for path in [self.node.path("lib"), self.node.path("cilium")] {
             for entry in fs::read_dir(&path)? {
                 let entry = entry?;
@@ -315,7 +317,8 @@ impl<'a> Former<'a> {
 
 /// Gives a pinned link a program, in place of the one that it runs.
 fn put(path: &Path, program: &OwnedFd) -> Result<()> {
-    let link = sys::get(path).with_context(|| format!("nothing is pinned at {}", path.display()))?;
+    let link =
+        sys::get(path).with_context(|| format!("nothing is pinned at {}", path.display()))?;
     let old = sys::program_by_id(sys::link_info(&link)?.prog_id)?;
     Ok(sys::link_update(&link, program, &old)?)
 }

@@ -6,17 +6,18 @@ mod refusals;
 use std::{
     collections::BTreeMap,
     fs,
-    net::Ipv4Addr,
+    net::{Ipv4Addr, SocketAddr},
     process::{Command, Output},
 };
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+use volvox_system::netlink::Socket;
 use volvox_testbed::{
     fleet::Fleet,
-    lab::{self, Cgroup, Former, Inventory, Neighbour, Node, Through},
+    lab::{self, Cgroup, Former, Inventory, Neighbour, Netns, Node, Through},
     progress::Progress,
-    traffic::{Kind, Stream, stop_clean},
+    traffic::{Kind, Plan, Stream, stop_clean},
 };
 
 /// Pods on the node.
@@ -67,12 +68,23 @@ impl Left {
 
     /// Streams that policy allows, and one that it forbids, which nothing may answer.
     fn streams(&self) -> Result<(Vec<Stream>, Vec<Stream>)> {
-        let streams = self.fleet.all_streams()?;
+        let mut streams = self.fleet.all_streams()?;
         for stream in &streams {
             stream.wait_for_answers(50)?;
         }
+        let node = Plan {
+            kind: Kind::Ping,
+            from: Netns::open("/proc/self/ns/net".as_ref())?,
+            to: self.fleet.pods[UNUSED].netns.clone(),
+            target: SocketAddr::new(self.fleet.pods[UNUSED].address(false)?, 0),
+            rate: 200,
+        };
+        let node = Stream::start(node)?;
+        node.wait_for_answers(20)?;
+        streams.push(node);
         let forbidden = [(0, 5), (7, 2)];
-        let forbidden = forbidden.map(|(from, to)| self.fleet.stream(Kind::Udp, from, to, false, 200));
+        let forbidden =
+            forbidden.map(|(from, to)| self.fleet.stream(Kind::Udp, from, to, false, 200));
         Ok((streams, forbidden.into_iter().collect::<Result<_>>()?))
     }
 
@@ -91,6 +103,20 @@ impl Left {
             }
         }
         Ok(programs)
+    }
+
+    /// Prepares the node for Cilium, which starts then.
+    fn hand_back(&self) -> Result<()> {
+        let node = &self.fleet.node;
+        let mut hand_back = Command::new(&node.binaries().agent);
+        let done = hand_back.arg("hand-back").args(node.arguments()).output()?;
+        ensure!(done.status.success(), "{}", text(&done));
+        ensure!(Socket::open()?.routes()?.is_empty(), "routes stay: {}", text(&done));
+        self.given_back().serve()?;
+        let links = self.programs()?;
+        let left = links.keys().find(|path| path.contains("cil_to_container"));
+        ensure!(left.is_none(), "{left:?} stays");
+        Ok(())
     }
 
     fn check(&self) -> Result<Output> {
@@ -145,8 +171,10 @@ fn a_living_cilium_is_taken_over_and_given_back_and_nothing_is_lost() {
             }
             left.fleet.node.stop_agent()?;
             // Cilium starts on what is there now: with our records, and our maps beside its own.
-            let former = if round == 1 { left.settle()? } else { left.given_back() };
-            former.serve()?;
+            left.hand_back()?;
+            if round == 1 {
+                left.settle()?;
+            }
             for pod in &left.fleet.pods[UNUSED..] {
                 ensure!(!neighbour.reaches(pod)?, "a stranger's packet got through");
             }
