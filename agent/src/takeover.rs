@@ -6,7 +6,7 @@ use std::{fs, os::unix::net::UnixStream, path::Path};
 use anyhow::{Context, bail};
 use volvox_actors::{
     endpoints::endpoint::{EndpointSpec, OwnRows},
-    ports::HOST_IFINDEX,
+    ports::{HOST_DEVICE, HOST_IFINDEX, OVERLAY},
     state_directory::{ScannedDirectory, scan, writer_of_header},
 };
 use volvox_system::netlink::Socket;
@@ -48,6 +48,7 @@ impl Findings {
         }
         let mut findings = Self { kernel, ..Self::default() };
         findings.inheritance.tunnel = config.routing_mode == RoutingMode::Tunnel;
+        findings.look_at_tunnels()?;
         findings.look_for_agent(config);
         findings.look_at_version(&found, &state);
         findings.look_at_records(&found, config.enable_host_firewall)?;
@@ -57,6 +58,26 @@ impl Findings {
             findings.kernel.changed.extend(changed);
         }
         Ok(Some(findings))
+    }
+
+    /// Whether pods of other nodes are reached in the same way.
+    fn look_at_tunnels(&mut self) -> anyhow::Result<()> {
+        let has_device = Socket::open()?.link_by_name(OVERLAY)?.is_some();
+        match (self.inheritance.tunnel, has_device) {
+            (true, true) => self.kernel.changed.push(format!(
+                "device {OVERLAY} is taken as it is; routes of the node itself to pods of other nodes stay \
+                 Cilium's, by {HOST_DEVICE}"
+            )),
+            (true, false) => self.kernel.changed.push(
+                "pods of other nodes: Cilium had no tunnels here, and --routing-mode=tunnel makes some"
+                    .to_owned(),
+            ),
+            (false, true) => self.kernel.lacking.push(format!(
+                "tunnels to pods of other nodes ({OVERLAY}), with --routing-mode=native"
+            )),
+            (false, false) => {}
+        }
+        Ok(())
     }
 
     /// An agent of Cilium that runs would undo it.

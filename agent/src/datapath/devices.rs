@@ -288,10 +288,18 @@ impl Devices<'_> {
         Ok(Some(programs))
     }
 
-    /// Names by which links are pinned, or filters noted.
+    /// Names by which links are pinned, or filters noted; not those where only somebody else pinned
+    /// something.
     pub(super) fn names(&self) -> Result<Vec<String>, KernelError> {
         let directory = self.pins.devices();
-        names(&directory).map_err(|error| refused_pin("list", &directory, &error))
+        let mut found =
+            names(&directory).map_err(|error| refused_pin("list", &directory, &error))?;
+        found.retain(|name| {
+            let has_link = |spot: Spot| self.path(name, spot.program).exists();
+            let links = names(&self.pins.device(name).join("links")).unwrap_or_default();
+            links.is_empty() || all().any(has_link)
+        });
+        Ok(found)
     }
 
     pub(super) fn path(&self, name: &str, program: &str) -> PathBuf {

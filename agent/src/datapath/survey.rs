@@ -200,7 +200,8 @@ impl KernelSurvey {
             config.sockets.as_ref().map(|path| (path, fs::metadata(path).map(|it| it.ino())));
         match wanted {
             None => self.lacking.push(
-                "load balancing by socket is on in Cilium and off here: say --bpf-lb-sock=true"
+                "load balancing by socket is on in Cilium and off here: say --bpf-lb-sock=true, or \
+                 Cilium's programs stay there as they are"
                     .to_owned(),
             ),
             Some((path, inode)) if inode.as_ref().ok() != Some(first) => self.refused.push(format!(

@@ -41,9 +41,10 @@ use volvox_system::netlink::Socket;
 use zerocopy::IntoBytes;
 
 use super::{
+    devices,
     filter::AttachMode,
     generation::Generation,
-    hooks::{Hooks, Place, spot},
+    hooks::{self, Hooks, Place, spot},
     link::Spot,
     maps::Maps,
     running::is_ours_by_id,
@@ -110,19 +111,21 @@ pub(super) fn cilium_program(id: u32) -> Result<Option<CiliumProgram>, KernelErr
     }
 }
 
-/// Whether programs of Cilium run by links that are pinned below that directory: then they use the maps
-/// that are pinned, and those stay as they are.
+/// Whether programs of Cilium run by links that are to run ours: then they use the maps that are pinned,
+/// and those stay as they are.
 pub(super) fn is_in_use_by_cilium(pins: &Pins) -> bool {
-    let mark = pins.map(CILIUM_MARK);
-    mark.exists() && [pins.endpoints(), pins.devices()].iter().any(|all| any_cilium_below(all))
+    // What is asked first is there nowhere else.
+    pins.map(CILIUM_MARK).exists()
+        && [pins.endpoints(), pins.devices()].iter().any(|all| any_cilium_below(all))
 }
 
 fn any_cilium_below(directory: &Path) -> bool {
-    let in_it = |directory: &Path| names(directory).unwrap_or_default();
-    in_it(directory).iter().any(|name| {
+    let all = names(directory).unwrap_or_default();
+    let spots: Vec<Spot> = hooks::all().into_iter().chain(devices::all()).collect();
+    all.iter().any(|name| {
         let links = directory.join(name).join("links");
-        in_it(&links).iter().any(|link| {
-            let info = sys::get(&links.join(link)).and_then(sys::link_info);
+        spots.iter().any(|spot| {
+            let info = sys::get(&links.join(spot.program)).and_then(sys::link_info);
             info.is_ok_and(|info| matches!(cilium_program(info.prog_id), Ok(Some(_))))
         })
     })
@@ -154,9 +157,15 @@ impl Takeover<'_> {
         tracing::info!(endpoints = left.len(), "taking over from Cilium");
         services::complete(self.maps)?;
         self.tell_router(&mut socket)?;
-        let host = inheritance.endpoints.iter().filter(|row| row.ifindex == HOST_IFINDEX);
-        for row in left.iter().copied().chain(host) {
+        for row in &left {
             self.make_rows(row)?;
+        }
+        let host = inheritance.endpoints.iter().filter(|row| row.ifindex == HOST_IFINDEX);
+        for row in host {
+            // The node's own policy is built anew where there was none.
+            if let Err(error) = self.make_rows(row) {
+                tracing::warn!(%error, "the node's policy is not taken over");
+            }
         }
         if inheritance.tunnel {
             adopt_devices(&mut socket)?;

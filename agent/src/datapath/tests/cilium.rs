@@ -174,6 +174,13 @@ fn what_cilium_left_is_taken_over_with_its_maps_and_stays_ours() {
         let datapath = open(&config);
         assert_eq!(left.check(sandbox, "taken over"), 2);
         assert_eq!(Left::maps(sandbox), maps, "a map was replaced under Cilium's programs");
+        // Who made it asked for neighbours' addresses.
+        let mut socket = Socket::open().unwrap();
+        let before = socket.device("lxc9").unwrap().unwrap();
+        assert!(!before.ours && !before.noarp);
+        socket.adopt_device(left.device).unwrap();
+        let after = socket.device("lxc9").unwrap().unwrap();
+        assert!(after.ours && after.noarp && after.ifindex == before.ifindex, "{after:?}");
         let [from, to] = programs(&datapath);
         for place in &left.places {
             assert_eq!(linked(*place), [vec![from], vec![]]);
