@@ -15,9 +15,8 @@ use volvox_system::netlink::Socket;
 use super::{
     filter::AttachMode,
     generation::Generation,
-    hooks::{Hooks, Place, linked_ifindex, spot},
+    hooks::{Hooks, Place, linked_ifindex},
     maps::Maps,
-    takeover::cilium_at,
     writes::Writes,
 };
 
@@ -58,9 +57,8 @@ fn renew(
     place: Place,
     hook: volvox_actors::ports::Hook,
 ) -> Result<bool, KernelError> {
-    let mut stale = hooks.state(place, hook)? == HookState::Stale;
-    // What Cilium left is taken over when all rows are there.
-    stale = stale && cilium_at(hooks.netlink, place.ifindex, spot(hook))?.is_none();
+    // What Cilium left is not: it is taken over when all rows are there.
+    let stale = hooks.state(place, hook)? == HookState::Stale;
     if stale {
         hooks.renew(place, hook)?;
     }

@@ -194,11 +194,14 @@ fn without_the_flag_every_endpoint_says_why_it_is_not_ready_and_nothing_is_lost(
         left.fleet.node.wait("endpoints do not say what is in the way", |node| {
             let endpoints = node.endpoints()?;
             let says = |endpoint: &Value| {
-                let log = endpoint.to_string();
-                log.contains("--take-over=cilium") && log.contains("it is Cilium's")
+                let text = endpoint.to_string();
+                text.contains("--take-over=cilium") && !text.contains("CAP_")
             };
             Ok(endpoints.len() == PODS && endpoints.iter().all(says))
         })?;
+        let health: Value = left.fleet.node.rest().get("/healthz")?;
+        let text = health.to_string();
+        ensure!(text.contains("(cil_from_contai) of another agent runs"), "{health:#}");
         let moved = left.before.moved(&Inventory::read(&left.fleet.node)?);
         ensure!(moved == 0, "numbers moved");
         ensure!(left.programs()? == cilium, "it changed what Cilium left");
@@ -264,5 +267,61 @@ fn programs_of_sockets_are_taken_over_too() {
         let status: Value = left.fleet.node.rest().get("/volvox/devices")?;
         ensure!(!status.to_string().contains("it is Cilium's"), "{status:#}");
         Ok(())
+    });
+}
+
+#[test]
+fn debug_show() {
+    lab::test("debug_show", || {
+        let _n = Neighbour::connect()?;
+        let mut left = Left::launch(&[])?;
+        let streams = left.streams()?;
+        let globals = left.fleet.node.bpf_root().join("tc/globals");
+        let client = left.fleet.node.binaries().agent.with_file_name("volvox");
+        let sock = left.fleet.node.path("cilium.sock");
+        let show = |args: &[&str], node: &Node| {
+            let out = Command::new(&client)
+                .arg("--socket-path")
+                .arg(&sock)
+                .args(args)
+                .arg("--")
+                .args(if args[0] == "migrate" { node.arguments() } else { vec![] })
+                .output()
+                .unwrap();
+            eprintln!("$ volvox {}\n{}", args.join(" "), text(&out));
+        };
+        let _ = globals;
+        show(&["migrate", "check"], &left.fleet.node);
+        left.fleet.node.start_agent()?;
+        std::thread::sleep(std::time::Duration::from_secs(3));
+        let out = Command::new(&client).arg("--socket-path").arg(&sock).arg("status").output()?;
+        eprintln!("NOFLAG STATUS\n{}", text(&out));
+        let eps = left.fleet.node.endpoints()?;
+        eprintln!("{}", eps[0]["id"]);
+        let out = Command::new(&client)
+            .arg("--socket-path")
+            .arg(&sock)
+            .args(["endpoint", "list"])
+            .output()?;
+        eprintln!("{}", text(&out));
+        let out = Command::new(&client)
+            .arg("--socket-path")
+            .arg(&sock)
+            .args(["endpoint", "get", &eps[0]["id"].to_string()])
+            .output()?;
+        eprintln!("{}", text(&out));
+        left.fleet.node.kill_agent()?;
+        fs::write(left.fleet.node.log(), "")?;
+        left.take_over()?;
+        left.fleet.node.wait_for_device()?;
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        eprintln!("LOG\n{}", fs::read_to_string(left.fleet.node.log())?);
+        let out = Command::new(&client).arg("--socket-path").arg(&sock).arg("status").output()?;
+        eprintln!("STATUS\n{}", text(&out));
+        left.fleet.node.stop_agent()?;
+        show(&["migrate", "back"], &left.fleet.node);
+        left.hand_back()?;
+        end(streams)?;
+        anyhow::bail!("shown")
     });
 }
