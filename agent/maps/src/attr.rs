@@ -213,3 +213,12 @@ pub(crate) struct RawLinkInfo {
     pub(crate) cgroup_attach_type: u32,
     pub(crate) pad_cgroup: u32,
 }
+
+/// A name as the kernel keeps it: 15 bytes of it.
+pub(crate) fn short_name(name: &str) -> [u8; 16] {
+    let mut short = [0; 16];
+    for (to, from) in short[..15].iter_mut().zip(name.bytes()) {
+        *to = from;
+    }
+    short
+}

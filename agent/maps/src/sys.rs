@@ -22,7 +22,7 @@ pub use self::pass::{load_pass, load_pass_as};
 pub use super::attr::MapInfo;
 use super::attr::{
     Batch, ById, Command, Detach, Element, Info, LinkCreate, LinkUpdate, MapCreate, Object,
-    ProgInfo, Query, RawLinkInfo,
+    ProgInfo, Query, RawLinkInfo, short_name,
 };
 
 /// `BPF_TCX_INGRESS`: what the interface receives.
@@ -290,15 +290,6 @@ pub fn running(ifindex: u32, hook: u32) -> io::Result<Vec<Running>> {
     unsafe { bpf(Command::ProgQuery, &mut attr) }?;
     let all = ids.into_iter().zip(links).take(attr.count as usize);
     Ok(all.map(|(program, link)| Running { program, link }).collect())
-}
-
-/// A name as the kernel keeps it: 15 bytes of it.
-fn short_name(name: &str) -> [u8; 16] {
-    let mut short = [0; 16];
-    for (to, from) in short[..15].iter_mut().zip(name.bytes()) {
-        *to = from;
-    }
-    short
 }
 
 /// A map of the kernel. Keys and values are bytes, checked to be of the map's sizes.

@@ -256,6 +256,20 @@ pub const SETTINGS: &[Setting] = &[
         "Whether programs are attached by TCX links, by filters otherwise",
     ),
     flag(
+        "takeOver.from",
+        "take-over",
+        Choice(&["none", "cilium"]),
+        Json("\"none\""),
+        "Whose nodes are taken over as they are, with their pods",
+    ),
+    flag(
+        "takeOver.withoutFeatures",
+        "take-over-without-features",
+        Switch,
+        FALSE,
+        "Whether nodes are taken over on which something is in force that the agent does not have",
+    ),
+    flag(
         "bpf.ctTcpMax",
         "bpf-ct-global-tcp-max",
         Number(ROWS_MAX),

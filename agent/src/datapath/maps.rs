@@ -25,7 +25,7 @@ use super::{
     maglev::TableMaps,
     services::{Digests, ServiceMaps},
     socket_notes::SocketNotes,
-    takeover::is_in_use_by_cilium,
+    takeover::is_shared_with_cilium,
     writes::Writes,
 };
 
@@ -123,7 +123,7 @@ impl Maps {
             Some(found) => return Err(other_layout(pins, EMPTY_POLICY, &found, &policy)),
             None => create_pinned(pins, EMPTY_POLICY, &NewMap { name: "volvox_empty", ..policy })?,
         };
-        let keep = pins.take_over() || is_in_use_by_cilium(pins);
+        let keep = is_shared_with_cilium(pins);
         let tables = TableMaps::of(pins, sizes)?;
         let opening = Opening { pins, sizes, orphans, tables: &tables, keep };
         let [ct4, ct6] = &OLD_CONNECTIONS;
@@ -313,7 +313,8 @@ impl<F: Fn() -> Vec<Map>> Opening<'_, F> {
             return Err(other_layout(pins, name, &found, &desired));
         }
         let is_tables = spec.map_type == MapType::HashOfMaps;
-        if self.keep && (!is_tables || self.tables.are_those_of(&found)?) {
+        let keep = self.keep && name.starts_with("cilium_");
+        if keep && (!is_tables || self.tables.are_those_of(&found)?) {
             return Ok(found);
         }
         if same_size(found.info(), &desired) && (!is_tables || self.tables.are_kept()) {

@@ -36,7 +36,7 @@ use super::{
     running::maps_of_running,
     snapshot, sockets,
     switch::switch,
-    takeover::{Inheritance, Takeover, is_in_use_by_cilium},
+    takeover::{Inheritance, Takeover, is_shared_with_cilium},
     writes::Writes,
 };
 
@@ -128,7 +128,7 @@ impl Datapath {
                 Ok(()) => None,
             };
         // No hook that is to run the programs desired uses these any more; Cilium may want them back.
-        if !pins.take_over() && !is_in_use_by_cilium(&pins) {
+        if !is_shared_with_cilium(&pins) {
             off::remove(&pins, features)?;
         }
         let generation = RwLock::new(generation);

@@ -111,12 +111,12 @@ pub(super) fn cilium_program(id: u32) -> Result<Option<CiliumProgram>, KernelErr
     }
 }
 
-/// Whether programs of Cilium run by links that are to run ours: then they use the maps that are pinned,
-/// and those stay as they are.
-pub(super) fn is_in_use_by_cilium(pins: &Pins) -> bool {
+/// Whether maps are Cilium's, too: its programs run by links that are to run ours, or its agent is to be able to
+/// have the node back. Then they stay as they are.
+pub(super) fn is_shared_with_cilium(pins: &Pins) -> bool {
     // What is asked first is there nowhere else.
-    pins.map(CILIUM_MARK).exists()
-        && [pins.endpoints(), pins.devices()].iter().any(|all| any_cilium_below(all))
+    let any = || [pins.endpoints(), pins.devices()].iter().any(|all| any_cilium_below(all));
+    pins.map(CILIUM_MARK).exists() && (pins.take_over() || any())
 }
 
 fn any_cilium_below(directory: &Path) -> bool {

@@ -2,7 +2,10 @@
 
 use std::{io, os::fd::OwnedFd};
 
-use super::{super::attr::ProgLoad, Command, address, bpf_fd, short_name};
+use super::{
+    super::attr::{Command, ProgLoad, short_name},
+    address, bpf_fd,
+};
 
 /// Loads a program that lets every packet pass and uses no map: what tests take for somebody else's.
 pub fn load_pass() -> io::Result<OwnedFd> {
