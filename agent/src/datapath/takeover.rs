@@ -247,6 +247,9 @@ fn is_routable(address: &IpAddr) -> bool {
 
 /// The devices of tunnels are taken as they are, not made again: they get our mark.
 fn adopt_devices(socket: &mut Socket) -> Result<(), DatapathError> {
+    if socket.device(OVERLAY)?.is_none() {
+        return Ok(());
+    }
     for name in [OVERLAY, HOST_DEVICE, HOST_PEER] {
         if let Some(device) = socket.device(name)?.filter(|device| !device.ours) {
             crash::step();

@@ -196,9 +196,6 @@ impl Devices {
         let Some(present) = &self.present else { return };
         let trouble = |links: &DeviceLinks| match links.state {
             HookState::Behind(who) => Some((links.name.clone(), format!("{who} runs first"))),
-            HookState::Foreign(who) => {
-                Some((links.name.clone(), format!("{who} of another agent runs")))
-            }
             _ => None,
         };
         let mut troubles: BTreeMap<_, _> = present.links.values().filter_map(trouble).collect();
