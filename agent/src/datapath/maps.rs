@@ -231,7 +231,7 @@ impl Maps {
 }
 
 /// Whether a map has that name, of which the kernel keeps 15 bytes.
-fn is_named(info: &MapInfo, name: &str) -> bool {
+pub(super) fn is_named(info: &MapInfo, name: &str) -> bool {
     let end = info.name.iter().position(|byte| *byte == 0).unwrap_or(info.name.len());
     info.name[..end] == name.as_bytes()[..name.len().min(15)]
 }

@@ -8,11 +8,11 @@ use volvox_actors::{
     model::EndpointId,
     ports::{HOST_DEVICE, HOST_PEER, Hook, KernelError, Link},
 };
-use volvox_bpf_progs::maps::{MAPS, MapType, POLICY};
+use volvox_bpf_progs::maps::{CONNECTIONS, MAPS, MapType, POLICY};
 use volvox_maps::{
     error::{DatapathError, netlink, refused},
     pins::{Pins, names},
-    sys::{self, Map},
+    sys::{self, Map, TCX_INGRESS},
     table::scan,
 };
 use volvox_system::netlink::Socket;
@@ -20,7 +20,7 @@ use volvox_system::netlink::Socket;
 use super::{
     DatapathConfig, devices, hooks,
     maglev::TableMaps,
-    maps::{describe_map, desired, new_map, same_layout, same_size},
+    maps::{describe_map, desired, is_named, new_map, same_layout, same_size},
     running::is_ours_by_id,
     takeover::{cilium_at, cilium_program},
 };
@@ -92,6 +92,7 @@ pub fn survey(
     survey.look_at_devices(&pins)?;
     survey.look_at_sockets(&pins, config);
     survey.look_at_maps(&pins, config)?;
+    survey.look_at_connections(&pins);
     survey.look_at_policies(&pins)?;
     survey.look_for_evidence(&pins, &mut socket, &links)?;
     Ok(survey)
@@ -248,6 +249,30 @@ impl KernelSurvey {
             self.kept.push(format!("maps with their rows: {}", same.join(" ")));
         }
         Ok(())
+    }
+
+    /// Whether programs track connections in the maps that are pinned: those that Cilium replaced are lost.
+    fn look_at_connections(&mut self, pins: &Pins) {
+        for (name, ..) in CONNECTIONS {
+            let Ok(pinned) = Map::pinned(&pins.map(name)).map(|map| map.info().id) else {
+                continue;
+            };
+            let elsewhere = |ifindex: &u32| {
+                let running = sys::running(*ifindex, TCX_INGRESS).unwrap_or_default();
+                let programs =
+                    running.into_iter().filter_map(|it| sys::program_by_id(it.program).ok());
+                let maps = programs.filter_map(|it| sys::program_info(it).ok());
+                let maps = maps.flat_map(|info| info.map_ids).filter_map(|id| Map::by_id(id).ok());
+                maps.into_iter().any(|map| is_named(map.info(), name) && map.info().id != pinned)
+            };
+            let count = self.endpoints.values().filter(|ifindex| elsewhere(ifindex)).count();
+            if count > 0 {
+                self.lacking.push(format!(
+                    "connections of {count} endpoints: their programs have another map {name} than the one \
+                     that is pinned; start Cilium until it is ready again, and they go on"
+                ));
+            }
+        }
     }
 
     /// What stands in policies that is not enforced here, and endpoints that have none.

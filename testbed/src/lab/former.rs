@@ -25,10 +25,7 @@ use volvox_maps::{
 use volvox_system::netlink::Socket;
 
 use super::{Node, ip};
-
-#[path = "../../../bpf-progs/compile.rs"]
-#[expect(dead_code, reason = "its sources are others")]
-mod compile;
+use crate::compile;
 
 /// The programs.
 const SOURCE: &str = include_str!("former/former.c");
@@ -79,8 +76,10 @@ impl<'a> Former<'a> {
     /// has, in the kernel or on the disk. `router` is the address that pods route through. No agent runs.
     pub fn settle(node: &'a Node, version: &str, router: Ipv4Addr) -> Result<Self> {
         let former = Self::at(node, version);
-        former.resize()?;
-        former.make_host(router)?;
+        // Only before there is traffic: what is tracked while rows are copied is lost, as Cilium loses it.
+        if former.make_host(router)? {
+            former.resize()?;
+        }
         former.serve()?;
         former.forget_ours()?;
         former.write_records()?;
@@ -201,12 +200,12 @@ impl<'a> Former<'a> {
         Ok(())
     }
 
-    /// Cilium's device: the router's address, and the way by which the node reaches pods.
-    fn make_host(&self, router: Ipv4Addr) -> Result<()> {
+    /// Cilium's device: the router's address, and the way by which the node reaches pods. False if it is there.
+    fn make_host(&self, router: Ipv4Addr) -> Result<bool> {
         let [host, peer] = HOST;
         let mut netlink = Socket::open()?;
         if netlink.link_by_name(host)?.is_some() {
-            return Ok(());
+            return Ok(false);
         }
         ip(&format!("link add {host} type veth peer name {peer}"))?;
         for name in HOST {
@@ -220,7 +219,8 @@ impl<'a> Former<'a> {
         let directory = self.root().join("cilium/devices").join(host).join("links");
         fs::create_dir_all(&directory)?;
         let link = sys::link_create(&program, ifindex, TCX_EGRESS)?;
-        Ok(sys::pin(&link, &directory.join("cil_from_host"))?)
+        sys::pin(&link, &directory.join("cil_from_host"))?;
+        Ok(true)
     }
 
     /// Removes what Cilium does not have.

@@ -163,12 +163,10 @@ fn a_living_cilium_is_taken_over_and_given_back_and_nothing_is_lost() {
             for pod in &left.fleet.pods[UNUSED..] {
                 ensure!(!neighbour.reaches(pod)?, "a stranger's packet got through");
             }
-            // It stays ours without the flag, and with it there is nothing more to take.
-            for flag in [None, Some("cilium")] {
-                left.fleet.node.kill_agent()?;
-                left.fleet.node.set_flag("take-over", flag).start_agent()?;
-                left.fleet.node.wait_for_ready(PODS)?;
-            }
+            // It stays ours; there is nothing more to take.
+            left.fleet.node.kill_agent()?;
+            left.fleet.node.start_agent()?;
+            left.fleet.node.wait_for_ready(PODS)?;
             left.fleet.node.stop_agent()?;
             // Cilium starts on what is there now: with our records, and our maps beside its own.
             left.hand_back()?;
@@ -178,6 +176,13 @@ fn a_living_cilium_is_taken_over_and_given_back_and_nothing_is_lost() {
             for pod in &left.fleet.pods[UNUSED..] {
                 ensure!(!neighbour.reaches(pod)?, "a stranger's packet got through");
             }
+        }
+        // Without the flag maps get sizes of ours: there is no way back then without loss.
+        left.take_over()?;
+        for flag in [None, Some("cilium")] {
+            left.fleet.node.kill_agent()?;
+            left.fleet.node.set_flag("take-over", flag).start_agent()?;
+            left.fleet.node.wait_for_ready(PODS)?;
         }
         end(streams)
     });
