@@ -32,6 +32,7 @@ mod slots;
 mod tests;
 
 pub use error::StateError;
+pub use header::writer_of_header;
 pub use identity_table::{IdentityChanges, IdentityTable, NumberedLabels, NumberedPorts};
 pub use node_state::{NodeCopy, NodeState};
 pub use plans::{commit_plan, quarantine_plan, remove_plan};

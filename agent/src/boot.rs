@@ -1,6 +1,7 @@
 //! Everything that is read before an actor lives: the disk on one thread, the kernel on another.
 
 mod another_node;
+mod datapath_config;
 mod parts;
 mod pools;
 
@@ -15,9 +16,8 @@ use std::{
 };
 
 use another_node::{pods_addresses, whose};
-use anyhow::Context;
+pub use datapath_config::datapath_config;
 use ipnet::{Ipv4Net, Ipv6Net};
-use parts::{memory, parts};
 pub use pools::FoundPools;
 use volvox_actors::{
     endpoints::ipam::Pools,
@@ -29,18 +29,18 @@ use volvox_actors::{
         scan,
     },
 };
-use volvox_bpf_progs::{Features, layouts::ConfigFlags};
 use volvox_inspect::flight::Recording;
 use volvox_system::{SystemClock, netns, sysctl::Sysctl};
 
 use crate::{
-    config::{Config, LbMode, NoBackendResponse},
-    datapath::{Datapath, DatapathConfig, MapSizes},
+    config::Config,
+    datapath::{Datapath, Inheritance},
     node_address::{self, Expected, Ways, is_reachable},
     node_information::{self, Expected as ExpectedPrefixes},
     node_name::node_name,
     ports::{Directories, DiskFiles, files::Look, hold_bpf, manifests::Manifests},
     spans::Spans,
+    takeover,
 };
 
 /// Maximum transmission unit of a node of whose devices none says it, bytes.
@@ -135,11 +135,12 @@ impl Boot {
         let started = SystemClock.now();
         let directories = Directories::hold(&config.run_dir, &config.lib_dir)?;
         let bpf_root = hold_bpf(&config.bpf_root)?;
+        let take_over = takeover::begin(config)?;
         sysctl(config).enable_forwarding(config.enable_ipv4, config.enable_ipv6)?;
         let claimed = Phase::since("claim directories", started);
         let (mut disk, kernel) = thread::scope(|scope| {
             let disk = scope.spawn(|| read_disk(config, directories, started));
-            let kernel = read_kernel(config);
+            let kernel = read_kernel(config, take_over);
             let disk = disk.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             (disk, kernel)
         });
@@ -319,46 +320,11 @@ fn recording(config: &Config, started: Time) -> Recording {
     }
 }
 
-fn read_kernel(config: &Config) -> anyhow::Result<(Datapath, KernelSnapshot)> {
-    let sizes = config.conntrack_sizes(memory());
-    let notify = [
-        (config.bpf_events_trace_enabled, ConfigFlags::TRACE_NOTIFY),
-        (config.bpf_events_policy_verdict_enabled, ConfigFlags::VERDICT_NOTIFY),
-        (config.bpf_events_drop_enabled, ConfigFlags::DROP_NOTIFY),
-    ];
-    let notify = notify.into_iter().filter(|(on, _)| *on).fold(0, |all, (_, flag)| all | flag);
-    let node_port = config.kube_proxy.replacement;
-    let datapath = Datapath::open(&DatapathConfig {
-        bpf_root: config.bpf_root.clone(),
-        features: Features {
-            ipv4: config.enable_ipv4,
-            ipv6: config.enable_ipv6,
-            notify: u8::try_from(notify).context("notify flags fit a byte")?,
-            policy_stats: false,
-            report_interval: u16::try_from(config.monitor_aggregation_interval.as_secs())
-                .context("--monitor-aggregation-interval")?,
-            report_flags: config.monitor_aggregation_flags.0,
-            host_firewall: config.enable_host_firewall,
-            // Who opens a connection says how it goes, so the programs have to know both.
-            dsr: node_port && (config.bpf_lb_mode == LbMode::Dsr || config.bpf_lb_mode_annotation),
-            dsr_by_service: node_port && config.bpf_lb_mode_annotation,
-            refuse: config.service_no_backend_response == NoBackendResponse::Reject,
-            parts: parts(config),
-            ..Features::default()
-        },
-        sizes: MapSizes {
-            ct_tcp: sizes.tcp,
-            ct_any: sizes.any,
-            policy: config.bpf_policy_map_max,
-            lb: config.bpf_lb_map_max,
-            nat: sizes.nat,
-            maglev: config.bpf_lb_maglev_table_size,
-        },
-        sockets: config.attaching.bpf_lb_sock.then(|| config.cgroup_root.clone()),
-        tcx: config.attaching.enable_tcx,
-        end_tcp: config.attaching.lb_sock_terminate_all_protos,
-        sysctl: sysctl(config),
-    })?;
+fn read_kernel(
+    config: &Config,
+    take_over: Option<Inheritance>,
+) -> anyhow::Result<(Datapath, KernelSnapshot)> {
+    let datapath = Datapath::open(&datapath_config(config, take_over)?)?;
     let snapshot = datapath.snapshot_at_boot()?;
     Ok((datapath, snapshot))
 }

@@ -18,6 +18,7 @@ mod pools;
 mod range;
 mod rate_limit;
 mod reference;
+mod takeover;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -43,6 +44,7 @@ pub use pools::{PoolOptions, PreAllocation};
 pub use range::{Range, RangeError};
 pub use rate_limit::{RateLimit, RateLimitError, RateLimits};
 pub use reference::reference;
+pub use takeover::{TakeOver, TakeoverOptions};
 pub use values::{
     AllowLocalhost, EnablePolicy, IdentityAllocationMode, Ipam, KvStoreKind, LbAlgorithm, LbMode,
     LogFormat, LogLevel, NoBackendResponse, NodeAddress, OptionalAddress, RoutingMode,
@@ -76,6 +78,10 @@ pub enum Verb {
     Run,
     /// Remove all that the agent made on this node, and say what
     Uninstall,
+    /// Say what a takeover from Cilium would keep and change, and what would refuse it; change nothing
+    MigrateCheck,
+    /// Prepare a node that was taken over for Cilium's agent, which takes it back when it starts
+    HandBack,
 }
 
 /// What the agent was told, and what it should say about that.
@@ -119,6 +125,12 @@ pub fn load(
     }
     loaded.warnings.extend(check::check(&loaded.config, &origins)?);
     Ok(loaded)
+}
+
+/// What settings that were written for Cilium ask for and this agent does not have: first what is in
+/// force for packets, then the rest.
+pub fn cilium_remarks(dir: &std::path::Path) -> Result<(Vec<String>, Vec<String>), ConfigError> {
+    layers::cilium_remarks(&command(), dir)
 }
 
 /// The flags, with switches as Go programs take them: `--debug` and `--debug=false`.

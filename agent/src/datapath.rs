@@ -16,6 +16,7 @@ mod flipper;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod generation;
+mod hand_back;
 mod hooks;
 mod link;
 mod loader;
@@ -38,7 +39,9 @@ mod socket_notes;
 mod sockets;
 mod stale_sockets;
 mod step;
+mod survey;
 mod switch;
+mod takeover;
 #[cfg(test)]
 pub(crate) mod tests;
 mod uninstall;
@@ -55,12 +58,15 @@ use volvox_actors::{
 use crate::ports::{Workers, WorkersError};
 pub use filter::AttachMode;
 use flipper::Flipper;
+pub use hand_back::hand_back;
 use hooks::Place;
 pub use maps::MapSizes;
 pub use open::{Datapath, DatapathConfig};
 use pace::Pace;
 use run::{Run, Stretch, Timed, stretch, timed};
 use step::Stepper;
+pub use survey::{KernelSurvey, survey};
+pub use takeover::Inheritance;
 pub use uninstall::uninstall;
 pub use writes::Writes;
 

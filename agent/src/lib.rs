@@ -24,6 +24,7 @@ pub mod servers;
 pub mod settings;
 pub mod spans;
 pub mod stop;
+pub mod takeover;
 pub mod uninstall;
 pub mod wait_cycles;
 pub mod watchdog;

@@ -5,7 +5,7 @@ use std::{env, process::ExitCode};
 use volvox_agent::{
     boot::Boot,
     config::{self, ConfigError, Verb},
-    logging, run, uninstall,
+    logging, run, takeover, uninstall,
 };
 use volvox_system::{heap, resident};
 
@@ -32,6 +32,8 @@ fn main() -> ExitCode {
     // each restored endpoint is told to regenerate; whoever asks is answered meanwhile.
     let ended = match loaded.verb {
         Verb::Uninstall => uninstall::run(&config),
+        Verb::MigrateCheck => takeover::check(&config),
+        Verb::HandBack => takeover::hand_back(&config),
         Verb::Run => Boot::read(&config).and_then(|boot| {
             // Neither the command line nor the disk is parsed again.
             resident::give_back();

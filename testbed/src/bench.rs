@@ -19,6 +19,7 @@ mod operator;
 mod packet;
 mod regenerate;
 mod restart;
+mod takeover;
 mod throughput;
 mod trace;
 mod upgrade;
@@ -41,6 +42,8 @@ pub enum Verb {
     Restart,
     /// Start an agent whose programs differ, forward and back, under traffic.
     Upgrade,
+    /// Take a node of ten pods over from what stands in for Cilium, and give it back, under traffic.
+    Takeover,
     /// Endpoints made through REST.
     Create,
     /// A policy change that touches every endpoint.
@@ -121,6 +124,7 @@ pub fn run(verb: Verb, options: &Options) -> Result<()> {
     let figures = match verb {
         Verb::Restart => restart::run(options),
         Verb::Upgrade => upgrade::run(options),
+        Verb::Takeover => takeover::run(options),
         Verb::Create => create::run(options),
         Verb::Regenerate => regenerate::run(options),
         Verb::Packet => packet::run(options),

@@ -10,6 +10,8 @@
 pub mod bench;
 pub mod cli;
 pub mod cluster;
+#[path = "../../bpf-progs/compile.rs"]
+mod compile;
 pub mod demo;
 pub mod fleet;
 pub mod kernels;

@@ -47,6 +47,15 @@ fn restart_tells_times_memory_writes_and_losses() {
 }
 
 #[test]
+fn takeover_tells_losses_and_times() {
+    let figures = bench("takeover");
+    for name in ["takeover.lost", "takeover.moved", "takeover.let_through"] {
+        assert_eq!(figures[name]["max"], 0.0, "{name}: {figures:?}");
+    }
+    assert_eq!(figures["takeover.ready"]["n"], 2);
+}
+
+#[test]
 fn create_regenerate_packet_and_trace_tell_their_costs() {
     for (verb, name) in [
         ("create", "create.rest"),

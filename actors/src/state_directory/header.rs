@@ -51,6 +51,16 @@ fn write(record: &EndpointRecord, json: &[u8]) -> Vec<u8> {
     text.into_bytes()
 }
 
+/// The version of another agent that wrote a header; `None` of our own.
+pub fn writer_of_header(bytes: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let (version, _) = text.split_once(MARK)?.1.split_once(':')?;
+    let text = String::from_utf8(BASE64_STANDARD.decode(version).ok()?).ok()?;
+    let of_ours = text.ends_with("volvox\"");
+    let version = text.trim_matches('"').split(' ').next().filter(|_| !of_ours);
+    version.map(str::to_owned)
+}
+
 /// The record's JSON in a header.
 fn data(file: &str, bytes: &[u8]) -> Result<Vec<u8>, StateError> {
     let bad = |cause| StateError::Header { file: file.to_owned(), cause };

@@ -12,6 +12,7 @@ use super::{
     connectivity::{ConnectivityCommand, ProbeCommand},
     dashboard::DashboardArguments,
     install::{InstallArguments, UninstallArguments, UpgradeArguments},
+    migrate::MigrateCommand,
 };
 
 /// Speak to the node agent
@@ -108,6 +109,9 @@ pub(super) enum Command {
     Metrics,
     /// Show flight records in a browser: of a life before, of another node, of the simulator
     Dashboard(DashboardArguments),
+    /// Take a node over from Cilium with its pods, or give it back; works without the agent
+    #[command(subcommand)]
+    Migrate(MigrateCommand),
     /// Install Volvox in a cluster
     Install(InstallArguments),
     /// Change what is installed: this version, and other values

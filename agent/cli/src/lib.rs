@@ -19,6 +19,7 @@ mod identity;
 mod install;
 mod ipam;
 mod metrics;
+mod migrate;
 mod monitor;
 mod output;
 mod policy;
@@ -98,6 +99,7 @@ async fn dispatch(
         }
         Command::Metrics => metrics::run(client, out).await,
         Command::Dashboard(arguments) => dashboard::run(out, &arguments).await,
+        Command::Migrate(command) => migrate::run(&command),
         Command::Install(arguments) => install::install(out, arguments).await,
         Command::Upgrade(arguments) => install::upgrade(out, arguments).await,
         Command::Uninstall(arguments) => install::uninstall(out, arguments).await,

@@ -44,8 +44,9 @@ pub(crate) async fn refuse_cilium(server: &Server) -> Result<(), InstallError> {
     let Some(mut set) = server.list(&path).await?.into_iter().next() else { return Ok(()) };
     set["kind"] = DAEMON_SET.name.into();
     Err(InstallError::Refused(format!(
-        "Cilium's agents run in this cluster ({}), and a node can have one of the two: see \
-         agent/docs/upgrade.md#take-over-from-cilium, or install beside it by --beside-cilium",
+        "Cilium's agents run in this cluster ({}), and a node can have one of the two: to take its \
+         nodes over with their pods see agent/docs/upgrade.md#take-over-from-cilium, or install \
+         beside it by --beside-cilium",
         named(&set)
     )))
 }

@@ -80,11 +80,18 @@ pub(crate) struct Batch {
 }
 
 #[repr(C)]
+#[derive(Default)]
 pub(crate) struct ProgLoad {
     pub(crate) prog_type: u32,
     pub(crate) insn_cnt: u32,
     pub(crate) insns: u64,
     pub(crate) license: u64,
+    pub(crate) log_level: u32,
+    pub(crate) log_size: u32,
+    pub(crate) log_buf: u64,
+    pub(crate) kern_version: u32,
+    pub(crate) prog_flags: u32,
+    pub(crate) prog_name: [u8; 16],
 }
 
 #[repr(C)]
@@ -205,4 +212,13 @@ pub(crate) struct RawLinkInfo {
     /// A link of a cgroup has that behind the cgroup's number.
     pub(crate) cgroup_attach_type: u32,
     pub(crate) pad_cgroup: u32,
+}
+
+/// A name as the kernel keeps it: 15 bytes of it.
+pub(crate) fn short_name(name: &str) -> [u8; 16] {
+    let mut short = [0; 16];
+    for (to, from) in short[..15].iter_mut().zip(name.bytes()) {
+        *to = from;
+    }
+    short
 }

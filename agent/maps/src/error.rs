@@ -104,6 +104,32 @@ pub fn refused(op: &'static str, about: impl Into<String>, error: &io::Error) ->
     KernelError { op, about, cause: error.to_string(), remedy, refusal }
 }
 
+/// How the names of Cilium's programs begin. Ours have the same names, and maps that tell them apart.
+pub const CILIUM_PROGRAMS: &str = "cil_";
+
+/// Another agent's program stands where one of ours is to run, and is not replaced.
+pub fn foreign(program: u32, name: &str) -> KernelError {
+    let (cause, remedy) = match name.starts_with(CILIUM_PROGRAMS) {
+        true => (
+            "it is Cilium's, and goes on serving",
+            "ask `volvox migrate check` what a takeover keeps, then start the agent with \
+             --take-over=cilium; or stop Cilium and remove its programs by its own clean-up",
+        ),
+        false => (
+            "it is neither this agent's nor Cilium's",
+            "stop who attached it and remove it (`bpftool net`, `bpftool cgroup` show where it \
+             runs), or leave that place to it",
+        ),
+    };
+    KernelError {
+        op: "replace",
+        about: format!("program {program} ({name})"),
+        cause: cause.to_owned(),
+        remedy,
+        refusal: Refusal::Denied,
+    }
+}
+
 /// The flag by which a map has room for more rows, if there is one.
 pub fn size_flag(map: &str) -> Option<&'static str> {
     let map = map.strip_prefix("cilium_").unwrap_or(map);

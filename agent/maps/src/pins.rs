@@ -27,12 +27,13 @@ pub const INCOMING: &str = "volvox_new_";
 #[derive(Clone, Debug)]
 pub struct Pins {
     root: PathBuf,
+    takes_over: bool,
 }
 
 impl Pins {
     /// Paths only; nothing is looked at.
     pub fn at(root: &Path) -> Self {
-        Self { root: root.to_owned() }
+        Self { root: root.to_owned(), takes_over: false }
     }
 
     /// Checks that the directory is on a BPF file system and makes those below it.
@@ -58,6 +59,16 @@ impl Pins {
             unpin(&path).map_err(|e| bpffs("remove", path, e))?;
         }
         Ok(())
+    }
+
+    /// The same for an agent that takes over what Cilium left, or not.
+    pub fn taking_over(self, takes_over: bool) -> Self {
+        Self { takes_over, ..self }
+    }
+
+    /// Whether links that run programs of Cilium may be given ones of ours.
+    pub fn take_over(&self) -> bool {
+        self.takes_over
     }
 
     /// Directory of the maps.

@@ -4,6 +4,7 @@
 //! The only unsafe code of this crate that speaks to the kernel about BPF.
 
 mod cursor;
+mod pass;
 
 use std::{
     ffi::CString,
@@ -17,10 +18,11 @@ use std::{
 };
 
 pub use self::cursor::Cursor;
+pub use self::pass::{load_pass, load_pass_as};
 pub use super::attr::MapInfo;
 use super::attr::{
     Batch, ById, Command, Detach, Element, Info, LinkCreate, LinkUpdate, MapCreate, Object,
-    ProgInfo, Query, RawLinkInfo,
+    ProgInfo, Query, RawLinkInfo, short_name,
 };
 
 /// `BPF_TCX_INGRESS`: what the interface receives.
@@ -80,6 +82,14 @@ pub struct Program {
     pub name: [u8; 16],
     /// Maps that it uses.
     pub map_ids: Vec<u32>,
+}
+
+impl Program {
+    /// Its name as text.
+    pub fn text(&self) -> String {
+        let end = self.name.iter().position(|byte| *byte == 0).unwrap_or(self.name.len());
+        String::from_utf8_lossy(&self.name[..end]).into_owned()
+    }
 }
 
 /// How a map is made.
@@ -163,20 +173,6 @@ pub fn pin(object: impl AsFd, path: &Path) -> io::Result<()> {
         Object { pathname: path.as_ptr() as u64, bpf_fd: number(&object), ..Object::default() };
     // SAFETY: `path` is NUL-terminated and outlives the call.
     unsafe { bpf(Command::Pin, &mut attr) }.map(drop)
-}
-
-/// Loads a program that lets every packet pass and uses no map: what tests take for somebody else's.
-pub fn load_pass() -> io::Result<OwnedFd> {
-    /// `r0 = 0; exit`
-    const PASS: [u64; 2] = [0xb7, 0x95];
-    let mut attr = super::attr::ProgLoad {
-        prog_type: 3,
-        insn_cnt: PASS.len() as u32,
-        insns: address(&PASS),
-        license: c"Apache-2.0".as_ptr() as u64,
-    };
-    // SAFETY: the kernel reads `insn_cnt` instructions and a text that ends with NUL.
-    unsafe { bpf_fd(Command::ProgLoad, &mut attr) }
 }
 
 /// Opens a program by its number.
@@ -314,10 +310,7 @@ impl AsFd for Map {
 impl Map {
     /// Makes a map.
     pub fn create(new: &NewMap<'_>) -> io::Result<Self> {
-        let mut map_name = [0; 16];
-        for (to, from) in map_name[..15].iter_mut().zip(new.name.bytes()) {
-            *to = from;
-        }
+        let map_name = short_name(new.name);
         let mut attr = MapCreate {
             map_type: new.map_type,
             key_size: new.key_size,

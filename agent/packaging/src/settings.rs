@@ -45,7 +45,6 @@ const fn flag(
 const CLUSTER_MAX: u64 = 255;
 /// The most operators that run at a time.
 const OPERATORS_MAX: u64 = 10;
-/// The largest port.
 const PORT_MAX: u64 = 65535;
 /// The largest number of rows that a map may have.
 const ROWS_MAX: u64 = 1 << 24;
@@ -54,7 +53,6 @@ const ROWS_MAX: u64 = 1 << 24;
 pub(crate) const RUNTIME: &str = "containerRuntime.integration";
 pub(crate) const RUNTIME_SOCKET: &str = "containerRuntime.socketPath";
 pub(crate) const RUNTIME_FLAG: &str = "container-runtime-endpoint";
-/// None is followed.
 pub(crate) const NO_RUNTIME: &str = "none";
 
 const FALSE: Initial = Json("false");
@@ -254,6 +252,20 @@ pub const SETTINGS: &[Setting] = &[
         Switch,
         TRUE,
         "Whether programs are attached by TCX links, by filters otherwise",
+    ),
+    flag(
+        "takeOver.from",
+        "take-over",
+        Choice(&["none", "cilium"]),
+        Json("\"none\""),
+        "Whose nodes are taken over as they are, with their pods",
+    ),
+    flag(
+        "takeOver.withoutFeatures",
+        "take-over-without-features",
+        Switch,
+        FALSE,
+        "Whether nodes are taken over on which something is in force that the agent does not have",
     ),
     flag(
         "bpf.ctTcpMax",

@@ -125,6 +125,30 @@ const KEYS: &[(&str, Meaning)] = &[
     ("vtep-*", Of(VTEP)),
 ];
 
+/// Keys of what packets depend on while it is in force. Of the proxy, policies tell whether anything
+/// leads to it.
+const FOR_PACKETS: &[&str] = &[
+    "bpf-lb-acceleration",
+    "datapath-mode",
+    "enable-bandwidth-manager",
+    "enable-bgp-control-plane",
+    EGRESS_GATEWAY,
+    "enable-gateway-api",
+    "enable-ingress-controller",
+    "enable-ipsec",
+    L2,
+    "enable-local-redirect-policy",
+    VTEP,
+    "enable-wireguard",
+    "nodeport-addresses",
+    "policy-cidr-match-mode",
+];
+
+/// Whether packets that went would not any more, or by other ways.
+pub(super) fn is_in_force_for_packets(key: &str) -> bool {
+    FOR_PACKETS.contains(&key)
+}
+
 fn meaning(key: &str) -> Option<Meaning> {
     let fits = |name: &str| match name.strip_suffix('*') {
         Some(begin) => key.starts_with(begin),
@@ -221,6 +245,13 @@ mod tests {
                 assert!(names.contains(switch), "{name} belongs to {switch}");
             }
         }
+    }
+
+    #[test]
+    fn what_packets_depend_on_is_a_switch_that_is_known() {
+        let switches = |key: &&&str| matches!(meaning(key), Some(Fixed(..)));
+        let unknown: Vec<_> = FOR_PACKETS.iter().filter(|key| !switches(key)).collect();
+        assert_eq!(unknown, Vec::<&&str>::new());
     }
 
     #[test]

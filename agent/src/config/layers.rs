@@ -93,6 +93,28 @@ pub(super) fn directory(
     dir: Option<&Path>,
 ) -> Result<(Vec<Setting>, Vec<String>), ConfigError> {
     let Some(dir) = dir else { return Ok(Default::default()) };
+    let (settings, others) = files(command, dir)?;
+    let remarks = cilium_keys::remarks(&others).into_iter();
+    Ok((settings, remarks.map(|it| format!("--config-dir {}: {it}", dir.display())).collect()))
+}
+
+/// What a directory that was written for Cilium asks for and is not there: first what is in force for
+/// packets, then the rest.
+pub(super) fn cilium_remarks(
+    command: &Command,
+    dir: &Path,
+) -> Result<(Vec<String>, Vec<String>), ConfigError> {
+    let (_, others) = files(command, dir)?;
+    let in_force = |key: &String| cilium_keys::is_in_force_for_packets(key);
+    let (for_packets, rest) = others.into_iter().partition(|(key, _)| in_force(key));
+    Ok((cilium_keys::remarks(&for_packets), cilium_keys::remarks(&rest)))
+}
+
+/// Settings of a directory, and what of it is no flag.
+fn files(
+    command: &Command,
+    dir: &Path,
+) -> Result<(Vec<Setting>, BTreeMap<String, String>), ConfigError> {
     let (mut settings, mut others) = (Vec::new(), BTreeMap::new());
     for (name, path) in list(dir).map_err(|cause| config_dir_error(dir, cause))? {
         let value = read(&path).map_err(|cause| config_dir_error(&path, cause))?;
@@ -106,8 +128,7 @@ pub(super) fn directory(
             }
         }
     }
-    let remarks = cilium_keys::remarks(&others).into_iter();
-    Ok((settings, remarks.map(|it| format!("--config-dir {}: {it}", dir.display())).collect()))
+    Ok((settings, others))
 }
 
 /// Finds the setting that a parser stumbled over, and names where it was said.

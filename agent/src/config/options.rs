@@ -17,8 +17,8 @@ use volvox_system::duration::{as_nanoseconds, parse_duration};
 use super::{
     AllowLocalhost, AttachOptions, CniOptions, EnablePolicy, IdentityAllocationMode, Ipam,
     KubeProxyOptions, KvStoreKind, LbAlgorithm, LbMode, LogFormat, LogLevel, MonitorAggregation,
-    NoBackendResponse, NodeAddress, PoolOptions, Range, RateLimits, RoutingMode, TcpFlags,
-    TunnelProtocol,
+    NoBackendResponse, NodeAddress, PoolOptions, Range, RateLimits, RoutingMode, TakeoverOptions,
+    TcpFlags, TunnelProtocol,
     aggregation::parse_interval,
     values::{
         OptionalAddress, RuntimeEndpoint, parse_lease_ttl, parse_list, parse_listen_address,
@@ -357,6 +357,11 @@ pub struct Config {
     #[command(flatten)]
     #[serde(flatten)]
     pub attaching: AttachOptions,
+
+    /// Whether the node is taken over from another agent.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub takeover: TakeoverOptions,
 
     /// How backends of services that are reached from outside the cluster are chosen
     #[arg(long, value_enum, ignore_case = true, default_value = "random")]

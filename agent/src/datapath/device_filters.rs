@@ -101,7 +101,7 @@ impl Devices<'_> {
     ) -> Result<(), KernelError> {
         self.put_note(name, Note { kind, ifindex })?;
         let mut socket = Socket::open().map_err(netlink)?;
-        let (pins, writes, mut replaced) = (self.pins, self.writes, Replaced::default());
+        let (pins, writes, mut replaced) = (self.pins, self.writes, Replaced::new(self.pins));
         for (hook, program) in hooks(kind).iter().zip(programs) {
             filter::put(&mut socket, (ifindex, *hook), program, &mut replaced, writes)?;
         }
@@ -121,7 +121,7 @@ impl Devices<'_> {
         (programs, all): (&mut Option<Vec<Program>>, bool),
     ) -> Result<(), KernelError> {
         let mut socket = Socket::open().map_err(netlink)?;
-        let mut replaced = Replaced::default();
+        let mut replaced = Replaced::new(self.pins);
         for (nth, hook) in hooks(note.kind).iter().enumerate() {
             let there = Filtered::read(&mut socket, note.ifindex, *hook);
             // An interface that is gone has none.

@@ -22,6 +22,7 @@ use super::{
     loader,
     maps::Maps,
     running::{Lineup, Seat},
+    takeover::cilium_program,
     writes::Writes,
 };
 
@@ -128,7 +129,7 @@ impl Devices<'_> {
         if self.mode == AttachMode::Clsact {
             return self.attach_by_filters((ifindex, name), kind, &programs);
         }
-        let mut replaced = Replaced::default();
+        let mut replaced = Replaced::new(self.pins);
         for (hook, program) in hooks(kind).iter().zip(&programs) {
             self.attach_one((ifindex, name), *hook, program, &mut replaced)?;
         }
@@ -217,10 +218,14 @@ impl Devices<'_> {
     }
 
     fn switch_one(&self, name: &str, kind: DeviceKind, desired: Switch) -> Result<(), KernelError> {
-        let (mut programs, mut replaced) = (None, Replaced::default());
+        let (mut programs, mut replaced) = (None, Replaced::new(self.pins));
         for (nth, hook) in hooks(kind).iter().enumerate() {
             let Some(link) = self.link(name, hook.program)? else { continue };
             if link.ifindex == 0 || (desired == Switch::Needed && self.serves(link.program)) {
+                continue;
+            }
+            // It gets ours when the device has its row.
+            if cilium_program(link.program)?.is_some() {
                 continue;
             }
             let programs = match &mut programs {
@@ -283,10 +288,18 @@ impl Devices<'_> {
         Ok(Some(programs))
     }
 
-    /// Names by which links are pinned, or filters noted.
+    /// Names by which links are pinned, or filters noted; not those where only somebody else pinned
+    /// something.
     pub(super) fn names(&self) -> Result<Vec<String>, KernelError> {
         let directory = self.pins.devices();
-        names(&directory).map_err(|error| refused_pin("list", &directory, &error))
+        let mut found =
+            names(&directory).map_err(|error| refused_pin("list", &directory, &error))?;
+        found.retain(|name| {
+            let has_link = |spot: Spot| self.path(name, spot.program).exists();
+            let links = names(&self.pins.device(name).join("links")).unwrap_or_default();
+            links.is_empty() || all().any(has_link)
+        });
+        Ok(found)
     }
 
     pub(super) fn path(&self, name: &str, program: &str) -> PathBuf {

@@ -49,7 +49,7 @@ pub(super) struct Place {
     pub(super) ifindex: u32,
 }
 
-fn spot(hook: Hook) -> Spot {
+pub(super) fn spot(hook: Hook) -> Spot {
     let attach_type = match hook {
         Hook::FromContainer => TCX_INGRESS,
         Hook::ToContainer => TCX_EGRESS,
@@ -118,7 +118,7 @@ impl<'a> Hooks<'a> {
         netlink: &'a mut Socket,
         (writes, mode): (&'a Writes, AttachMode),
     ) -> Self {
-        Self { pins, generation, netlink, writes, mode, replaced: Replaced::default() }
+        Self { pins, generation, netlink, writes, mode, replaced: Replaced::new(pins) }
     }
 
     /// What runs at both hooks.
@@ -130,14 +130,19 @@ impl<'a> Hooks<'a> {
     }
 
     pub(super) fn state(&mut self, place: Place, hook: Hook) -> Result<HookState, KernelError> {
-        let standing = standing(self.pins, self.generation, place, (hook, self.mode))?;
-        match standing.linked {
-            Some(state) => Ok(state),
-            None => Ok(standing.with_filter(self.filtered(place.ifindex, hook)?)),
+        let look = |hooks: &Self| standing(hooks.pins, hooks.generation, place, (hook, hooks.mode));
+        let found = look(self)?;
+        if let Some(state) = found.linked {
+            return Ok(state);
+        }
+        match self.filtered(place.ifindex, hook)? {
+            // A link may have taken the filter's place between the looks.
+            HookState::Empty => Ok(look(self)?.linked.unwrap_or_default()),
+            filter => Ok(found.with_filter(filter)),
         }
     }
 
-    pub(super) fn filtered(&mut self, ifindex: u32, hook: Hook) -> Result<HookState, KernelError> {
+    fn filtered(&mut self, ifindex: u32, hook: Hook) -> Result<HookState, KernelError> {
         let filtered = Filtered::read(self.netlink, ifindex, spot(hook))?;
         Ok(filtered.state(self.mode, self.generation.id(hook)))
     }
@@ -158,7 +163,7 @@ impl<'a> Hooks<'a> {
                         return Ok(());
                     }
                 }
-                HookState::Stale => self.renew(place, hook)?,
+                HookState::Stale | HookState::Foreign(_) => self.renew(place, hook)?,
                 HookState::Behind(who) if self.mode == AttachMode::Clsact => {
                     let why = format!("{who} is first there: remove it, or have --enable-tcx=true");
                     let cause = std::io::Error::other(why);
@@ -226,7 +231,7 @@ impl<'a> Hooks<'a> {
         let [settled, unsettled] = self.link_paths(place.endpoint, hook);
         match standing(self.pins, self.generation, place, (hook, self.mode))?.linked {
             Some(HookState::Link) => return Ok(()),
-            Some(HookState::Stale) => self.renew(place, hook)?,
+            Some(HookState::Stale | HookState::Foreign(_)) => self.renew(place, hook)?,
             Some(HookState::Behind(_)) => self.put_first(place, hook)?,
             Some(_) => {}
             None => {

@@ -10,7 +10,7 @@ use std::{
 
 use volvox_actors::ports::KernelError;
 use volvox_maps::{
-    error::refused,
+    error::{CILIUM_PROGRAMS, foreign, refused},
     pins::{Pins, make_dir, refused_pin, unpin},
     sys::{self, TCX_INGRESS},
 };
@@ -146,24 +146,43 @@ impl PinnedLink {
     }
 }
 
-/// Programs of ours that were replaced: each is opened and judged once.
-#[derive(Default)]
-pub(super) struct Replaced(BTreeMap<u32, OwnedFd>);
+/// Programs that were replaced, ours and in a takeover Cilium's: each is opened and judged once.
+pub(super) struct Replaced {
+    known: BTreeMap<u32, OwnedFd>,
+    take_over: bool,
+}
 
 impl Replaced {
-    /// Opens a program that is about to be replaced; one that somebody else made is refused.
+    /// None yet.
+    pub(super) fn new(pins: &Pins) -> Self {
+        Self { known: BTreeMap::new(), take_over: pins.take_over() }
+    }
+
+    /// Opens a program that is about to be replaced; one that somebody else made is refused, unless it
+    /// is Cilium's and that is taken over.
     pub(super) fn open(&mut self, id: u32) -> Result<&OwnedFd, KernelError> {
-        match self.0.entry(id) {
+        match self.known.entry(id) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(entry) => {
                 let about = || format!("program {id}");
                 let program = sys::program_by_id(id).map_err(|e| refused("open", about(), &e))?;
-                if !is_ours(program.as_fd()).map_err(|e| refused("read", about(), &e))? {
-                    let foreign = io::Error::from_raw_os_error(libc::EPERM);
-                    return Err(refused("replace another agent's", about(), &foreign));
-                }
+                permit(&program, self.take_over)?;
                 Ok(entry.insert(program))
             }
         }
+    }
+}
+
+/// Fails for a program that is not to be replaced.
+pub(super) fn permit(program: &OwnedFd, take_over: bool) -> Result<(), KernelError> {
+    let failed = |error: io::Error| refused("read", "a program that is to be replaced", &error);
+    if is_ours(program.as_fd()).map_err(failed)? {
+        return Ok(());
+    }
+    let info = sys::program_info(program).map_err(failed)?;
+    let name = info.text();
+    match take_over && name.starts_with(CILIUM_PROGRAMS) {
+        true => Ok(()),
+        false => Err(foreign(info.id, &name)),
     }
 }

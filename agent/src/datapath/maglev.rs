@@ -1,11 +1,14 @@
 //! How large the Maglev tables of services are, and whether the pinned maps can take tables of that
 //! size. It leaves to others what stands in a table.
 
+use std::io;
+
 use volvox_bpf_progs::maps::MAGLEV_TABLE;
 use volvox_maps::{
-    error::DatapathError,
+    error::{DatapathError, refused},
     pins::{Pins, bpffs, unpin},
-    sys::NewMap,
+    sys::{Map, NewMap},
+    table::scan,
 };
 
 use super::maps::{MapSizes, create_pinned, new_map, open_pinned, same_layout};
@@ -37,6 +40,23 @@ impl TableMaps {
     /// service has no table, any of its backends is taken.
     pub(super) fn are_kept(&self) -> bool {
         self.retained
+    }
+
+    /// Whether tables that stand in a map of another agent's making are like those desired; of a map
+    /// without any nothing is lost.
+    pub(super) fn are_those_of(&self, outer: &Map) -> Result<bool, DatapathError> {
+        if self.retained {
+            return Ok(true);
+        }
+        let failed = |error: io::Error| refused("read", "tables of Maglev", &error);
+        let mut like = None;
+        let scanned = scan(outer, |_, values| {
+            let id = values.first_chunk().map(|id| u32::from_ne_bytes(*id));
+            like = id.and_then(|id| Map::by_id(id).ok());
+            like.is_none()
+        });
+        scanned.map_err(failed)?;
+        Ok(like.is_some_and(|table| same_layout(table.info(), &self.table)))
     }
 
     /// How a service's table is made.

@@ -25,6 +25,7 @@ use super::{
     maglev::TableMaps,
     services::{Digests, ServiceMaps},
     socket_notes::SocketNotes,
+    takeover::is_shared_with_cilium,
     writes::Writes,
 };
 
@@ -122,8 +123,9 @@ impl Maps {
             Some(found) => return Err(other_layout(pins, EMPTY_POLICY, &found, &policy)),
             None => create_pinned(pins, EMPTY_POLICY, &NewMap { name: "volvox_empty", ..policy })?,
         };
+        let keep = is_shared_with_cilium(pins);
         let tables = TableMaps::of(pins, sizes)?;
-        let opening = Opening { pins, sizes, orphans, tables: &tables };
+        let opening = Opening { pins, sizes, orphans, tables: &tables, keep };
         let [ct4, ct6] = &OLD_CONNECTIONS;
         let is_on = |spec: &MapSpec| features.uses(spec.of);
         let outer = |spec| is_on(spec).then(|| opening.open(spec, None)).transpose();
@@ -131,7 +133,7 @@ impl Maps {
         let (mut opened, mut is_behind) = (Vec::with_capacity(MAPS.len()), false);
         for spec in MAPS.iter().filter(|spec| is_on(spec) && !OLD_CONNECTIONS.contains(spec)) {
             let map = opening.open(spec, Some(&resizing))?;
-            is_behind |= !same_size(map.info(), &desired(spec, sizes)?);
+            is_behind |= !keep && !same_size(map.info(), &desired(spec, sizes)?);
             opened.push((spec.name, map));
         }
         if features.uses(MapUse::Maglev) {
@@ -229,7 +231,7 @@ impl Maps {
 }
 
 /// Whether a map has that name, of which the kernel keeps 15 bytes.
-fn is_named(info: &MapInfo, name: &str) -> bool {
+pub(super) fn is_named(info: &MapInfo, name: &str) -> bool {
     let end = info.name.iter().position(|byte| *byte == 0).unwrap_or(info.name.len());
     info.name[..end] == name.as_bytes()[..name.len().min(15)]
 }
@@ -239,7 +241,7 @@ pub(super) fn policy_spec(sizes: MapSizes) -> NewMap<'static> {
     new_map(&maps::POLICY, sizes.policy)
 }
 
-fn desired(spec: &MapSpec, sizes: MapSizes) -> Result<NewMap<'static>, DatapathError> {
+pub(super) fn desired(spec: &MapSpec, sizes: MapSizes) -> Result<NewMap<'static>, DatapathError> {
     Ok(new_map(spec, sizes.entries(spec)?))
 }
 
@@ -284,6 +286,9 @@ struct Opening<'a, F> {
     sizes: MapSizes,
     orphans: F,
     tables: &'a TableMaps,
+    /// Cilium's programs use the maps, or may again: a map that is as good stays as it is. What they
+    /// write into one that was replaced would be lost, and they would not see what we write.
+    keep: bool,
 }
 
 impl<F: Fn() -> Vec<Map>> Opening<'_, F> {
@@ -308,6 +313,10 @@ impl<F: Fn() -> Vec<Map>> Opening<'_, F> {
             return Err(other_layout(pins, name, &found, &desired));
         }
         let is_tables = spec.map_type == MapType::HashOfMaps;
+        let keep = self.keep && name.starts_with("cilium_");
+        if keep && (!is_tables || self.tables.are_those_of(&found)?) {
+            return Ok(found);
+        }
         if same_size(found.info(), &desired) && (!is_tables || self.tables.are_kept()) {
             return Ok(found);
         }
@@ -376,7 +385,7 @@ pub(super) fn same_layout(info: &MapInfo, desired: &NewMap<'_>) -> bool {
         == (desired.map_type, desired.key_size, desired.value_size)
 }
 
-fn same_size(info: &MapInfo, desired: &NewMap<'_>) -> bool {
+pub(super) fn same_size(info: &MapInfo, desired: &NewMap<'_>) -> bool {
     (info.max_entries, info.flags) == (desired.max_entries, desired.flags)
 }
 
@@ -390,6 +399,11 @@ fn as_new(info: &MapInfo) -> NewMap<'static> {
         flags: info.flags,
         inner: None,
     }
+}
+
+/// Type and sizes of a map, for people.
+pub(super) fn describe_map(map: &Map) -> String {
+    describe(&as_new(map.info()))
 }
 
 fn describe(map: &NewMap<'_>) -> String {

@@ -36,6 +36,7 @@ use super::{
     running::maps_of_running,
     snapshot, sockets,
     switch::switch,
+    takeover::{Inheritance, Takeover, is_shared_with_cilium},
     writes::Writes,
 };
 
@@ -55,6 +56,8 @@ pub struct DatapathConfig {
     pub sockets: Option<PathBuf>,
     /// Whether programs are attached by TCX links where the kernel has them: `--enable-tcx`.
     pub tcx: bool,
+    /// What Cilium left, if that is to be taken over: `--take-over`.
+    pub take_over: Option<Inheritance>,
     /// Whether TCP sockets end, too, whose backend is gone: `--lb-sock-terminate-all-protos`.
     pub end_tcp: bool,
     /// The node's network parameters: `--procfs`. In a container `/proc/sys` is read-only.
@@ -97,7 +100,7 @@ impl Datapath {
         if config.tcx && mode == AttachMode::Clsact {
             tracing::info!(release, "this kernel has no TCX: programs are attached by filters");
         }
-        let pins = Pins::prepare(&config.bpf_root)?;
+        let pins = Pins::prepare(&config.bpf_root)?.taking_over(config.take_over.is_some());
         raise_file_limit();
         pins.sweep()?;
         let writes = Writes::default();
@@ -111,6 +114,10 @@ impl Datapath {
         if maps.is_behind {
             tracing::warn!("connection tracking keeps its size until the next start");
         }
+        if let Some(inheritance) = &config.take_over {
+            let (pins, maps, writes) = (&pins, &maps, &writes);
+            Takeover { pins, maps, generation: &generation, writes, mode }.take(inheritance)?;
+        }
         let sockets_failed =
             match sockets::settle(&pins, &maps, features, config.sockets.as_deref()) {
                 // Pods are served all the same. `status` names it, and it is tried again.
@@ -120,8 +127,10 @@ impl Datapath {
                 }
                 Ok(()) => None,
             };
-        // No hook that is to run the programs desired uses these any more.
-        off::remove(&pins, features)?;
+        // No hook that is to run the programs desired uses these any more; Cilium may want them back.
+        if !is_shared_with_cilium(&pins) {
+            off::remove(&pins, features)?;
+        }
         let generation = RwLock::new(generation);
         let sizes = config.sizes;
         writes.tallies.of(POLICY.name).has_room(sizes.policy);

@@ -91,7 +91,13 @@ impl Lineup {
             Some((0, link, right)) => {
                 let once = !self.any_ours(&self.0[1..])?;
                 let serves = once && Some(link.program) == current;
-                Some(if serves { right } else { HookState::Stale })
+                Some(match serves {
+                    true => right,
+                    false if !is_ours_by_id(link.program)? => {
+                        HookState::Foreign(intruder(link.program))
+                    }
+                    false => HookState::Stale,
+                })
             }
             Some(_) if self.any_ours(&self.0[..1])? => Some(HookState::Stale),
             Some(_) => Some(HookState::Behind(intruder(first.program))),
@@ -178,7 +184,7 @@ impl Seat<'_> {
         before: &[&Path],
         path: &Path,
     ) -> Result<(), KernelError> {
-        let (place, mut replaced) = ((self.ifindex, self.spot), Replaced::default());
+        let (place, mut replaced) = ((self.ifindex, self.spot), Replaced::new(self.pins));
         filter::put(socket, place, self.program, &mut replaced, self.writes)?;
         for before in before {
             if let Some(link) = PinnedLink::open(before)? {

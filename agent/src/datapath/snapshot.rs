@@ -62,10 +62,7 @@ pub(super) fn read(
         let known = snapshot.links.contains_key(&linked.ifindex);
         let mut state = |hook, found: Standing| match found.linked {
             Some(state) => Ok(state),
-            None if known => {
-                let filter = hooks.filtered(linked.ifindex, hook);
-                filter.map(|filter| found.with_filter(filter))
-            }
+            None if known => hooks.state(Place { endpoint, ifindex: linked.ifindex }, hook),
             None => Ok(HookState::Empty),
         };
         let attachment = Attachment {

@@ -22,6 +22,7 @@ use volvox_system::netns::Netns;
 
 use super::{
     generation,
+    link::permit,
     loader::{chain, open, persist},
     maps::Maps,
 };
@@ -238,11 +239,12 @@ fn run(
         let info = sys::link_cgroup(&link)?;
         Ok((link, info.prog_id, info.cgroup))
     });
-    if let Ok((link, before, cgroup)) = pinned
-        && cgroup == desired.cgroup.id
-    {
+    if let Ok((link, before, cgroup)) = pinned {
         let before = sys::program_by_id(before).map_err(refused)?;
-        return Ok(sys::link_update(link, program, before).map_err(refused)?);
+        permit(&before, pins.take_over())?;
+        if cgroup == desired.cgroup.id {
+            return Ok(sys::link_update(link, program, before).map_err(refused)?);
+        }
     }
     let cgroup = desired.cgroup.directory.as_raw_fd().cast_unsigned();
     let link = sys::link_create(program, cgroup, attach_type(hook)).map_err(refused)?;

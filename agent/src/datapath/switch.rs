@@ -57,6 +57,7 @@ fn renew(
     place: Place,
     hook: volvox_actors::ports::Hook,
 ) -> Result<bool, KernelError> {
+    // What Cilium left is not: it is taken over when all rows are there.
     let stale = hooks.state(place, hook)? == HookState::Stale;
     if stale {
         hooks.renew(place, hook)?;

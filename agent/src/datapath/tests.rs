@@ -1,5 +1,6 @@
 //! Tests over real maps, programs and interfaces, each in namespaces of its own.
 
+mod cilium;
 mod client;
 mod connections;
 mod crashes;

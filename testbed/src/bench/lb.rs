@@ -93,6 +93,7 @@ fn lived<T>(work: impl AsyncFnOnce(Owner) -> Result<T>) -> Result<T> {
         sockets: None,
         tcx: true,
         end_tcp: false,
+        take_over: None,
         sysctl: Sysctl::default(),
     })?);
     let found = datapath.snapshot_at_boot()?.services;

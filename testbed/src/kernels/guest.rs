@@ -98,6 +98,7 @@ fn load_all(objects: &Path) -> Result<BTreeMap<String, Loaded>> {
         sockets: None,
         tcx: true,
         end_tcp: false,
+        take_over: None,
         sysctl: Default::default(),
     };
     let datapath = Arc::new(Datapath::open(&config).context("open the datapath")?);

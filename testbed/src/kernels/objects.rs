@@ -12,8 +12,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use aya::{Ebpf, EbpfLoader, VerifierLogLevel, programs::Program};
 use volvox_bpf_progs::{Features, maps::MAPS, object::HOST_NETNS};
 
-#[path = "../../../bpf-progs/compile.rs"]
-mod compile;
+use crate::compile;
 
 /// What the verifier said last.
 const LAST_LINES: usize = 8;

@@ -6,6 +6,7 @@ use super::{EndpointSpec, options};
 use crate::{
     model::{EndpointId, IdentityId},
     ports::{ConfigRow, LxcRow, config_flags},
+    state_directory::EndpointRecord,
 };
 
 /// What the kernel is to hold of an endpoint. Builds write it, and those who compare it with what
@@ -19,6 +20,12 @@ pub struct OwnRows {
 }
 
 impl OwnRows {
+    /// By what a state file says, whoever wrote it.
+    pub fn of_record(record: &EndpointRecord) -> Self {
+        let spec = EndpointSpec::from(record);
+        Self::of(record.id, &spec, record.security.id, &record.options.map)
+    }
+
     pub(super) fn of(
         id: EndpointId,
         spec: &EndpointSpec,

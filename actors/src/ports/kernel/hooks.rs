@@ -39,6 +39,8 @@ pub enum HookState {
     Stale,
     /// A program of somebody else runs first.
     Behind(Intruder),
+    /// A program of another agent runs by the link that is to run ours.
+    Foreign(Intruder),
 }
 
 impl HookState {
@@ -56,6 +58,10 @@ impl HookState {
                 Some("a program of an earlier life runs, or one without a pin, or two".to_owned())
             }
             Self::Behind(who) => Some(format!("{who} of somebody else runs first")),
+            Self::Foreign(who) => Some(format!(
+                "{who} of another agent runs (Cilium's are taken over by --take-over=cilium: see \
+                 `volvox migrate check`)"
+            )),
         }
     }
 }

@@ -67,6 +67,7 @@ impl Sandbox {
             sockets: None,
             tcx: true,
             end_tcp: false,
+            take_over: None,
             sysctl: Sysctl::default(),
         }
     }

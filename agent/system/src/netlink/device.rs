@@ -95,6 +95,19 @@ impl Socket {
         self.create(name, request)
     }
 
+    /// Gives an interface that another agent made the mark of ours, and has it ask nobody for Ethernet
+    /// addresses.
+    pub fn adopt_device(&mut self, ifindex: u32) -> Result<(), NetlinkError> {
+        let mut request = LinkMessage::default();
+        request.header.index = ifindex;
+        request.header.flags = LinkFlags::Noarp;
+        request.header.change_mask = LinkFlags::Noarp;
+        request.attributes.push(LinkAttribute::Group(DEVICE_GROUP));
+        let call = Call::new("take over", format!("interface {ifindex}"));
+        let changed = self.change(&call, RouteNetlinkMessage::SetLink(request), 0);
+        self.with_name(changed, ifindex)
+    }
+
     /// Takes an address from an interface. False if it had it not.
     pub fn remove_address(&mut self, ifindex: u32, address: IpNet) -> Result<bool, NetlinkError> {
         let mut request = AddressMessage::default();
