@@ -12,6 +12,7 @@ use std::{
 };
 
 use aya::programs::Program;
+use volvox_actors::ports::KernelError;
 use volvox_bpf_progs::{Features, SOCKET_OBJECT, SocketHook, build_hash, layouts::NodeRow};
 use volvox_maps::{
     error::DatapathError,
@@ -189,8 +190,26 @@ fn end(links: &[u32]) -> Result<(), DatapathError> {
     Ok(())
 }
 
+/// Fails if the programs that run are all another agent's and are not to be taken over. Some of ours use no map
+/// that only we have: one that does says whose all are.
+fn permit_all(pins: &Pins) -> Result<(), KernelError> {
+    let pinned = SocketHook::ALL.iter().filter_map(|hook| {
+        let link = sys::get(&place(pins, *hook)).and_then(sys::link_cgroup).ok()?;
+        sys::program_by_id(link.prog_id).ok()
+    });
+    let mut refused = Ok(());
+    for program in pinned {
+        match permit(&program, pins.take_over()) {
+            Ok(()) => return Ok(()),
+            error => refused = refused.and(error),
+        }
+    }
+    refused
+}
+
 /// Loads the programs over the pinned maps and has each hook run its own.
 fn attach(pins: &Pins, desired: &Desired) -> Result<(), DatapathError> {
+    permit_all(pins)?;
     let settings = (desired.features, Some(desired.netns));
     let mut object = open(pins, settings, SOCKET_OBJECT, |object| {
         for hook in SocketHook::ALL {
@@ -239,12 +258,11 @@ fn run(
         let info = sys::link_cgroup(&link)?;
         Ok((link, info.prog_id, info.cgroup))
     });
-    if let Ok((link, before, cgroup)) = pinned {
+    if let Ok((link, before, cgroup)) = pinned
+        && cgroup == desired.cgroup.id
+    {
         let before = sys::program_by_id(before).map_err(refused)?;
-        permit(&before, pins.take_over())?;
-        if cgroup == desired.cgroup.id {
-            return Ok(sys::link_update(link, program, before).map_err(refused)?);
-        }
+        return Ok(sys::link_update(link, program, before).map_err(refused)?);
     }
     let cgroup = desired.cgroup.directory.as_raw_fd().cast_unsigned();
     let link = sys::link_create(program, cgroup, attach_type(hook)).map_err(refused)?;
