@@ -135,7 +135,7 @@ fn ring(data: &[u8]) {
 
 /// The documents of a text: those of a list, or one.
 fn documents(data: &[u8]) -> Option<Vec<ApiObject>> {
-    Some(values(data)?.into_iter().map(ApiObject::from).collect())
+    values(data).map(ApiObject::all)
 }
 
 fn values(data: &[u8]) -> Option<Vec<Value>> {

@@ -6,6 +6,7 @@ pub mod drift;
 mod endpoint_id;
 mod endpoint_kind;
 mod families;
+mod fault;
 mod feed;
 pub(crate) mod field;
 mod identity;

@@ -4,18 +4,8 @@ use std::{fmt::Write, rc::Rc};
 
 use serde_json::{Map, Value};
 
+pub(crate) use super::fault::Fault;
 use super::place::Place;
-
-/// What is wrong with a field. The file and the object are added further up.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
-    /// Path of the field.
-    pub(crate) path: String,
-    /// What is wrong.
-    pub(crate) problem: String,
-    /// What to do about it.
-    pub(crate) remedy: String,
-}
 
 /// A value of a document and the path that leads to it. Null counts as absent.
 #[derive(Clone, Debug)]

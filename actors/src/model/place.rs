@@ -3,7 +3,7 @@
 
 use std::{fmt::Write, net::IpAddr};
 
-use super::field::Fault;
+use super::fault::Fault;
 
 /// A place in an object, and what it is in.
 #[derive(Clone, Copy, Debug)]

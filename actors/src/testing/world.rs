@@ -17,7 +17,7 @@ use crate::{
         workloads::WorkloadsMsg,
     },
     host::{Answer, AskError, Message, NoRecorder, Recorder, Ref, Reply, Time, Universe},
-    model::{Addresses, EndpointId, Labels, Mac, Manifest, PolicyRows},
+    model::{Addresses, ApiObject, EndpointId, Labels, Mac, Manifest, PolicyRows},
     node::invariants::{self, EndpointFacts, Snapshot},
     node_supervisor::{NodeSupervisor, NodeSupervisorSettings, Ports},
     policy::rules::PolicyMsg,
@@ -286,14 +286,7 @@ impl World {
     pub fn tell_manifests(&self, sources: &[String]) {
         let manifest = |source: &String| Manifest {
             source: source.clone(),
-            objects: Ok(self
-                .manifests
-                .get(source)
-                .into_iter()
-                .flatten()
-                .cloned()
-                .map(Into::into)
-                .collect()),
+            objects: Ok(ApiObject::all(self.manifests.get(source).cloned().unwrap_or_default())),
         };
         self.tell(sources.iter().map(manifest).collect());
     }

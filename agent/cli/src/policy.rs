@@ -121,8 +121,8 @@ fn judge(path: &PathBuf) -> Verdict {
     let file = path.display().to_string();
     let mut verdict = Verdict { file: file.clone(), ..Verdict::default() };
     let read = fs::read_to_string(path).map_err(|error| error.to_string());
-    let documents: Vec<ApiObject> = match read.and_then(|text| objects(&text)) {
-        Ok(documents) => documents.into_iter().map(ApiObject::from).collect(),
+    let documents = match read.and_then(|text| objects(&text)) {
+        Ok(documents) => ApiObject::all(documents),
         Err(error) => {
             verdict.refused.push(format!("{file}: {error}"));
             return verdict;

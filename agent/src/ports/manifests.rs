@@ -80,7 +80,7 @@ fn read(path: &Path) -> Result<Vec<ApiObject>, String> {
         return Err(format!("the file has {size} bytes, more than {FILE_BYTES_MAX}: split it"));
     }
     let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
-    Ok(objects(&text)?.into_iter().map(ApiObject::from).collect())
+    objects(&text).map(ApiObject::all)
 }
 
 #[cfg(test)]

@@ -50,10 +50,11 @@ pub(super) fn name(object: &Value) -> (Option<&str>, Option<&str>) {
 }
 
 /// What is wrong with an object that could not be read, and where.
-pub(super) fn fault(trail: &Trail, error: &serde_json::Error, object: &Value) -> Fault {
-    let steps = trail.steps.borrow();
+pub(super) fn fault(trail: Trail, error: &serde_json::Error, object: &Value) -> Fault {
+    let (steps, known) = trail.end();
+    let steps: Vec<PathStep> = steps.collect();
     let mut at = Field::root(object);
-    for step in steps.iter().rev() {
+    for step in &steps {
         at = match step {
             PathStep::Key(key) => at.inside(key),
             PathStep::Index(index) => at.member(*index),
@@ -62,7 +63,7 @@ pub(super) fn fault(trail: &Trail, error: &serde_json::Error, object: &Value) ->
     let error = error.to_string();
     // The text that was read is not the one that somebody wrote.
     let said = error.rsplit_once(" at line ").map_or(error.as_str(), |(said, _)| said);
-    if let Some(known) = &*trail.known.borrow() {
+    if let Some(known) = known {
         return at.fault(said, format!("remove it or correct its name; known here: {known}"));
     }
     let what =

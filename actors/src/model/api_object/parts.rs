@@ -3,7 +3,7 @@
 
 use std::{
     borrow::Cow,
-    cell::RefCell,
+    cell::Cell,
     fmt::{self, Formatter},
 };
 
@@ -37,9 +37,23 @@ pub(super) enum PathStep {
 /// Where reading failed, the innermost step first, and why, if not the reader of a value says so.
 #[derive(Default)]
 pub(super) struct Trail {
-    pub(super) steps: RefCell<Vec<PathStep>>,
+    steps: Cell<Vec<PathStep>>,
     /// The fields that there may be where there is another one.
-    pub(super) known: RefCell<Option<String>>,
+    known: Cell<Option<String>>,
+}
+
+impl Trail {
+    /// The step that leads to where reading failed.
+    fn note(&self, step: PathStep) {
+        let mut steps = self.steps.take();
+        steps.push(step);
+        self.steps.set(steps);
+    }
+
+    /// From the root to where it failed, and the fields that there may be.
+    pub(super) fn end(self) -> (impl Iterator<Item = PathStep>, Option<String>) {
+        (self.steps.into_inner().into_iter().rev(), self.known.into_inner())
+    }
 }
 
 /// What is read, and where it is noted what failed.
@@ -83,9 +97,9 @@ impl Part<'_> {
     fn unknown<E: de::Error>(&self, name: &str) -> E {
         if let Wanted::Only(fields) = self.wanted {
             let known: Vec<_> = fields.iter().map(|(name, _)| *name).collect();
-            self.trail.known.replace(Some(known.join(", ")));
+            self.trail.known.set(Some(known.join(", ")));
         }
-        self.trail.steps.borrow_mut().push(PathStep::Key(name.to_owned()));
+        self.trail.note(PathStep::Key(name.to_owned()));
         E::custom(format_args!("unknown field {name:?}"))
     }
 }
@@ -211,7 +225,7 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for PartedList<'_, A> {
     ) -> Result<Option<S::Value>, A::Error> {
         let read = self.list.next_element_seed(Parted { inner: seed, part: self.part });
         if read.is_err() {
-            self.part.trail.steps.borrow_mut().push(PathStep::Index(self.next));
+            self.part.trail.note(PathStep::Index(self.next));
         }
         self.next += 1;
         read
@@ -262,7 +276,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for PartedMap<'de, '_, A> {
         };
         let part = Part { wanted, trail: self.part.trail };
         self.map.next_value_seed(Parted { inner: seed, part }).inspect_err(|_| {
-            self.part.trail.steps.borrow_mut().push(PathStep::Key(name.into_owned()));
+            self.part.trail.note(PathStep::Key(name.into_owned()));
         })
     }
 }

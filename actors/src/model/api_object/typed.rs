@@ -78,6 +78,11 @@ impl OwnKind {
 }
 
 impl ApiObject {
+    /// Reads the documents of a manifest.
+    pub fn all(documents: Vec<Value>) -> Vec<Self> {
+        documents.into_iter().map(Self::from).collect()
+    }
+
     /// Reads an object of a server, of that kind and version, which it need not say itself.
     pub fn of_server(
         kind: &str,
@@ -183,8 +188,8 @@ struct Failed {
 }
 
 impl Failed {
-    fn fault(&self, object: &Value) -> Fault {
-        malformed::fault(&self.trail, &self.error, object)
+    fn fault(self, object: &Value) -> Fault {
+        malformed::fault(self.trail, &self.error, object)
     }
 }
 

@@ -424,8 +424,6 @@ mod tests {
     use super::*;
     use crate::model::Readership;
 
-    const OF_AGENTS: Readership = Readership::OperatorByLabels;
-
     fn settings() -> MarkSettings {
         MarkSettings {
             namespace: "kube-system".to_owned(),
@@ -445,7 +443,8 @@ mod tests {
             "spec": { "nodeName": "n1" },
             "status": { "conditions": [{ "type": "Ready", "status": status }] },
         });
-        let value = ApiObject::of_server("Pod", "v1", &value.to_string(), OF_AGENTS).unwrap();
+        let read = Readership::OperatorByLabels;
+        let value = ApiObject::of_server("Pod", "v1", &value.to_string(), read).unwrap();
         Object { key, value }
     }
 

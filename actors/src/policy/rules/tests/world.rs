@@ -142,7 +142,7 @@ impl World {
 /// No services.
 /// Documents as they are read.
 pub(super) fn read(documents: Vec<Value>) -> Result<Vec<ApiObject>, String> {
-    Ok(documents.into_iter().map(ApiObject::from).collect())
+    Ok(ApiObject::all(documents))
 }
 
 pub(super) fn no_services() -> KnownServices {
