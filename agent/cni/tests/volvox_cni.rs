@@ -11,6 +11,7 @@ use std::{
     process::{Child, Command, Output, Stdio},
     sync::mpsc::{self, Sender},
     thread,
+    time::Duration,
 };
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -88,7 +89,8 @@ fn a_terminated_add_leaves_nothing_and_says_so() {
     let child = node.run(|| start(&env, config.to_string().as_bytes())).unwrap();
     let mut seen: Vec<String> = Vec::new();
     while !seen.last().is_some_and(|line| line.starts_with("PUT")) {
-        seen.push(asked.recv().unwrap());
+        let next = asked.recv_timeout(Duration::from_secs(60));
+        seen.push(next.unwrap_or_else(|_| panic!("it asks for no endpoint: {seen:?}")));
     }
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     let output = child.wait_with_output().unwrap();

@@ -199,9 +199,9 @@ impl RestClient {
         let request = request
             .body(Full::new(Bytes::from(bytes)))
             .map_err(|error| garbled(error.to_string()))?;
-        let connection = self.connection().await?;
+        let (connection, kept) = self.connection().await?;
         let exchange = async {
-            let (answer, free) = self.exchange(connection, request, &name).await?;
+            let (answer, free) = self.exchange((connection, kept), request, &name).await?;
             self.keep(free);
             answer
         };
@@ -212,21 +212,21 @@ impl RestClient {
 
     /// Waits until the agent listens, no longer than patience lasts.
     pub async fn reach(&self) -> Result<(), RestError> {
-        let connection = self.connection().await?;
+        let (connection, _) = self.connection().await?;
         self.keep(connection);
         Ok(())
     }
 
-    /// A connection: one that is free, or a new one.
-    async fn connection(&self) -> Result<Connection, RestError> {
+    /// A connection: one that is free, or a new one; whether it was kept.
+    async fn connection(&self) -> Result<(Connection, bool), RestError> {
         loop {
             let free = self
                 .kept
                 .as_ref()
                 .and_then(|kept| kept.lock().unwrap_or_else(PoisonError::into_inner).pop());
-            let Some(mut free) = free else { return self.connect().await };
+            let Some(mut free) = free else { return Ok((self.connect().await?, false)) };
             if free.ready().await.is_ok() {
-                return Ok(free);
+                return Ok((free, true));
             }
         }
     }
@@ -255,10 +255,11 @@ impl RestClient {
     }
 
     /// Sends a request and reads the answer; the connection is free then. One that the agent closed before
-    /// it took the request costs another.
+    /// it took the request costs another; so does one that was kept and closes without an answer, if it was
+    /// only asked for something: nobody can tell whether the agent closed it before.
     async fn exchange(
         &self,
-        mut connection: Connection,
+        (mut connection, kept): (Connection, bool),
         request: Request<Full<Bytes>>,
         name: &str,
     ) -> Result<(Result<Answer, RestError>, Connection), RestError> {
@@ -266,10 +267,11 @@ impl RestClient {
             let (request, cause) = (name.to_owned(), error.to_string());
             RestError::Broken { request, cause }
         };
+        let again = (kept && request.method() == Method::GET).then(|| request.clone());
         let response = match connection.try_send_request(request).await {
             Ok(response) => response,
             Err(mut error) => {
-                let unsent = error.take_message();
+                let unsent = error.take_message().or(again);
                 let request = unsent.ok_or_else(|| broken(error.into_error()))?;
                 connection = self.connect().await?;
                 connection.send_request(request).await.map_err(broken)?

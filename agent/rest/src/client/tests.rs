@@ -137,6 +137,34 @@ fn who_waits_in_the_queue_of_a_socket_that_closes_connects_to_the_next() {
     });
 }
 
+/// Whether a connection that was kept closed before the next request or behind it, nobody can tell: who only
+/// asks asks again, who changes something does not.
+#[test]
+fn a_kept_connection_that_closes_costs_a_question_nothing() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("agent.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        // It answers the first request of a connection, and closes behind the second.
+        tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut request = [0; 4096];
+                if stream.read(&mut request).await.unwrap() > 0 {
+                    let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\ntrue";
+                    stream.write_all(answer).await.unwrap();
+                    let _ = stream.read(&mut request).await;
+                }
+            }
+        });
+        let client = client(&socket).keep_connections();
+        assert_eq!(client.get::<Value>("/one").await.unwrap(), Value::Bool(true));
+        assert_eq!(client.get::<Value>("/two").await.unwrap(), Value::Bool(true));
+        let changed = client.send(Method::PUT, "/three", &[], Some(&json!(1))).await;
+        assert!(matches!(changed.unwrap_err(), RestError::Broken { .. }));
+    });
+}
+
 #[test]
 fn an_agent_that_dies_or_sleeps_leaves_the_outcome_open() {
     run(async {
