@@ -46,7 +46,7 @@ pub use binaries::Binaries;
 pub use browser::{Browser, Page};
 pub use cgroup::Cgroup;
 pub use disk::Disk;
-pub use enter::{NODE_NAME, command, inside, is_inside, test};
+pub use enter::{NODE_NAME, again, command, inside, is_inside, test};
 pub use etcd::Etcd;
 pub use inventory::Inventory;
 pub use kubernetes::{Kubernetes, Machine, Part};

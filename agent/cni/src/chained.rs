@@ -54,7 +54,11 @@ pub(super) async fn add(
 }
 
 /// Sees that the endpoint still is at the interface that the container has.
-pub(super) fn check(call: &Call, namespaces: &mut Namespaces, endpoint: &Endpoint) -> Result<(), CniError> {
+pub(super) fn check(
+    call: &Call,
+    namespaces: &mut Namespaces,
+    endpoint: &Endpoint,
+) -> Result<(), CniError> {
     let (host, container) = find(&call.invocation.ifname, namespaces)?;
     let networking = &endpoint.status.networking;
     if networking.interface_index == host.ifindex && networking.mac == container.mac {

@@ -6,7 +6,8 @@ use volvox_actors::ports::Link;
 use volvox_rest::{RestError, escape, models::EndpointHealth};
 
 use super::{
-    CniError, ErrorCode, attachment, chained, interface::Namespaces, result::PreviousResult, run::Call,
+    CniError, ErrorCode, attachment, chained, interface::Namespaces, result::PreviousResult,
+    run::Call,
 };
 
 /// Sees that the container still has what an ADD gave it.
