@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use crate::{
-    bench, cluster, demo, kernels,
+    bench, chaos, cluster, demo, kernels,
     lab::{self, build},
     picture, sim, tidy,
 };
@@ -26,6 +26,11 @@ enum Verb {
         /// Where random moments come from
         #[arg(long, default_value_t = 1)]
         seed: u64,
+    },
+    /// Have histories of restarts happen, told in files, and judge them by the guarantees
+    Chaos {
+        #[command(subcommand)]
+        verb: chaos::Verb,
     },
     /// Measure what something costs
     Bench {
@@ -70,6 +75,9 @@ pub fn run(cli: &Cli) -> Result<i32> {
     if let Verb::Kernels { options } = &cli.verb {
         return kernels::run(options);
     }
+    if let Verb::Chaos { verb } = &cli.verb {
+        return chaos::run(verb);
+    }
     if !lab::is_inside() {
         match &cli.verb {
             Verb::Tidy => return tidy::run().map(|()| 0),
@@ -83,7 +91,7 @@ pub fn run(cli: &Cli) -> Result<i32> {
                 cluster::list();
                 return Ok(0);
             }
-            Verb::Lab { .. } | Verb::Kernels { .. } => {}
+            Verb::Lab { .. } | Verb::Kernels { .. } | Verb::Chaos { .. } => {}
             Verb::Bench { verb: bench::Verb::Upgrade, .. } => build::build_other()?,
             Verb::Bench { .. }
             | Verb::Cluster { .. }
@@ -100,8 +108,11 @@ pub fn run(cli: &Cli) -> Result<i32> {
             let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(picture::FILE);
             picture::make(&file, picture::PODS)
         }
-        Verb::Kernels { .. } | Verb::Tidy | Verb::Flags | Verb::OtherAgent | Verb::Sim { .. } => {
-            unreachable!("none of them needs the lab")
-        }
+        Verb::Chaos { .. }
+        | Verb::Kernels { .. }
+        | Verb::Tidy
+        | Verb::Flags
+        | Verb::OtherAgent
+        | Verb::Sim { .. } => unreachable!("none of them is here"),
     })
 }

@@ -47,7 +47,7 @@ pub use binaries::Binaries;
 pub use browser::{Browser, Page};
 pub use cgroup::Cgroup;
 pub use disk::Disk;
-pub use enter::{NODE_NAME, command, inside, is_inside, test};
+pub use enter::{NODE_NAME, again, command, inside, is_inside, test};
 pub use etcd::Etcd;
 pub use former::Former;
 pub use inventory::Inventory;

@@ -87,9 +87,12 @@ fn reason_first(printed: &[u8]) -> String {
 }
 
 /// Starts this program again in new namespaces, and waits for it as `run` does.
-fn again<T: Send + 'static>(
+///
+/// # Panics
+/// If `run` does.
+pub fn again<T: Send + 'static>(
     arguments: Vec<OsString>,
-    run: fn(&mut Command) -> io::Result<T>,
+    run: impl FnOnce(&mut Command) -> io::Result<T> + Send + 'static,
 ) -> Result<T> {
     ensure!(
         rustix::process::geteuid().is_root(),

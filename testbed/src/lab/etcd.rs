@@ -209,6 +209,11 @@ impl Etcd {
         self.process()?.signal(Signal::CONT)
     }
 
+    /// Whether it was not killed.
+    pub fn runs(&self) -> bool {
+        self.process.is_some()
+    }
+
     fn process(&mut self) -> Result<&mut Process> {
         self.process.as_mut().context("no etcd runs")
     }

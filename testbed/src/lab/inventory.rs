@@ -15,7 +15,8 @@ pub struct Inventory(BTreeMap<String, Numbers>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Numbers {
     endpoint: u64,
-    identity: u64,
+    /// None while it changes.
+    identity: Option<u64>,
     addressing: Value,
     mac: Value,
 }
@@ -40,8 +41,37 @@ impl Inventory {
     pub fn moved(&self, later: &Self) -> usize {
         self.0
             .iter()
-            .filter(|(container, numbers)| later.0.get(*container) != Some(numbers))
+            .filter(|(container, numbers)| {
+                !later.0.get(*container).is_some_and(|later| numbers.became(later))
+            })
             .count()
+    }
+
+    /// Knows nothing more of the endpoint of that container: it goes, or is made anew.
+    pub fn leave(&mut self, container: &str) {
+        self.0.remove(container);
+    }
+
+    /// The endpoint of that container gets another identity.
+    pub fn is_relabelled(&mut self, container: &str) {
+        if let Some(numbers) = self.0.get_mut(container) {
+            numbers.identity = None;
+        }
+    }
+
+    /// Takes those of another that this one does not know.
+    pub fn learn(&mut self, later: &Self) {
+        for (container, numbers) in &later.0 {
+            self.0.entry(container.clone()).or_insert_with(|| numbers.clone());
+        }
+    }
+
+    /// The identities that endpoints were to get are there.
+    pub fn settle(&mut self, later: &Self) {
+        for (container, numbers) in &mut self.0 {
+            let its = later.0.get(container).and_then(|later| later.identity);
+            numbers.identity = numbers.identity.or(its);
+        }
     }
 
     /// Whether an endpoint of another inventory has the number of one of these.
@@ -52,13 +82,20 @@ impl Inventory {
 }
 
 impl Numbers {
+    /// Whether these are the same later, as far as they are known.
+    fn became(&self, later: &Self) -> bool {
+        let identity = self.identity.or(later.identity);
+        *later == Self { identity, ..self.clone() }
+    }
+
     fn read(endpoint: &Value) -> Result<(String, Self)> {
         let status = &endpoint["status"];
         let container = status["external-identifiers"]["container-id"].as_str();
         let networking = &status["networking"];
+        let identity = status["identity"]["id"].as_u64();
         let numbers = Self {
             endpoint: endpoint["id"].as_u64().context("an endpoint without id")?,
-            identity: status["identity"]["id"].as_u64().context("an endpoint without identity")?,
+            identity: Some(identity.context("an endpoint without identity")?),
             addressing: networking["addressing"].clone(),
             mac: networking["mac"].clone(),
         };

@@ -45,8 +45,10 @@ pub struct Node {
     rest: Rest,
     ipv6: bool,
     calls: Option<PathBuf>,
+    /// Where agents write their log, if not where it usually is.
+    log_to: Option<PathBuf>,
     /// The call before which the next agent is killed.
-    doom: Option<(&'static str, u32)>,
+    doom: Option<(String, u32)>,
 }
 
 impl Node {
@@ -83,6 +85,7 @@ impl Node {
             agent: None,
             ipv6: true,
             calls: None,
+            log_to: None,
             doom: None,
         };
         for directory in ["cilium", "lib", "manifests", "cni"] {
@@ -107,8 +110,23 @@ impl Node {
     }
 
     /// Has the next agent killed before its `when`th call of this name, counted in each thread.
-    pub fn doom(&mut self, call: &'static str, when: u32) {
-        self.doom = Some((call, when));
+    pub fn doom(&mut self, call: &str, when: u32) {
+        self.doom = Some((call.to_owned(), when));
+    }
+
+    /// Has agents started from now on write their log there; `None` is where it usually is.
+    pub fn log_to(&mut self, place: Option<&Path>) {
+        self.log_to = place.map(Path::to_owned);
+    }
+
+    /// Whether an agent runs.
+    pub fn has_agent(&mut self) -> bool {
+        self.agent.as_mut().is_some_and(|agent| agent.check().is_ok())
+    }
+
+    /// Forgets an agent that has ended, or ends it.
+    pub fn bury_agent(&mut self) {
+        drop(self.agent.take());
     }
 
     /// Gives pods no IPv6 addresses.
@@ -190,10 +208,10 @@ impl Node {
             bail!("an agent runs already");
         }
         let arguments = self.arguments();
-        let log = self.log();
+        let log = self.log_to.clone().unwrap_or_else(|| self.log());
         let agent = &self.binaries.agent;
         let before = match (self.doom.take(), &self.calls) {
-            (Some((call, when)), _) => Some(strace::before_death(call, when, agent)),
+            (Some((call, when)), _) => Some(strace::before_death(&call, when, agent)),
             (None, calls) => calls.as_ref().map(|calls| strace::before(calls, agent)),
         };
         self.agent = Some(match before {

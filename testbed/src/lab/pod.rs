@@ -131,6 +131,11 @@ impl Pod {
         format!("pod-{}-{}.yaml", self.namespace, self.name)
     }
 
+    /// Gives it other labels.
+    pub fn write_labels(&self, node: &Node, labels: &[(&str, &str)]) -> Result<()> {
+        self.write_manifest(node, labels)
+    }
+
     fn write_manifest(&self, node: &Node, labels: &[(&str, &str)]) -> Result<()> {
         let labels: serde_json::Map<_, _> =
             labels.iter().map(|(key, value)| (key.to_string(), json!(value))).collect();

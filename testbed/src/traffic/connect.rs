@@ -33,16 +33,21 @@ pub(super) fn start(plan: &Plan, shared: &Shared) -> Result<Threads> {
     let listener =
         plan.to.run(move || sockets::listener(local).context("cannot bind the server"))?;
     listener.set_nonblocking(true)?;
-    let (copy, sender, receiver) = (plan.clone(), shared.clone(), shared.clone());
-    Ok(Threads {
-        client: plan.from.spawn("connect", move || {
-            for (file, value) in SYSCTLS {
-                fs::write(file, value).with_context(|| format!("cannot write {file}"))?;
-            }
-            Ok(call(&copy, &sender))
-        })?,
-        server: Some(thread::spawn(move || serve(&listener, &receiver))),
-    })
+    let receiver = shared.clone();
+    let server = Some(thread::spawn(move || serve(&listener, &receiver)));
+    Ok(Threads { server, ..ask(plan, shared)? })
+}
+
+/// Only the side that asks.
+pub(super) fn ask(plan: &Plan, shared: &Shared) -> Result<Threads> {
+    let (copy, sender) = (plan.clone(), shared.clone());
+    let client = plan.from.spawn("connect", move || {
+        for (file, value) in SYSCTLS {
+            fs::write(file, value).with_context(|| format!("cannot write {file}"))?;
+        }
+        Ok(call(&copy, &sender))
+    })?;
+    Ok(Threads { client, server: None })
 }
 
 fn call(plan: &Plan, shared: &Shared) -> Report {
@@ -93,7 +98,7 @@ fn answer(mut stream: TcpStream) -> std::io::Result<()> {
 }
 
 /// Waits for the next connection, but not longer than the stop flag may.
-fn wait(listener: &TcpListener) -> Result<()> {
+pub(super) fn wait(listener: &TcpListener) -> Result<()> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let limit = Timespec { tv_sec: 0, tv_nsec: i64::from(sockets::POLL.subsec_nanos()) };
     poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&limit))?;

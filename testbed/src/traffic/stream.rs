@@ -121,15 +121,29 @@ pub struct Stream {
 impl Stream {
     /// Starts the server in one namespace and the client in the other.
     pub fn start(plan: Plan) -> Result<Self> {
+        Self::begin(plan, |plan, shared| match plan.kind {
+            Kind::Udp => udp::start(plan, shared),
+            Kind::Tcp => tcp::start(plan, shared),
+            Kind::Ping => ping::start(plan, shared),
+            Kind::Connect => connect::start(plan, shared),
+        })
+    }
+
+    /// Starts the client alone: others answer, of whom one is where the plan says.
+    pub fn ask(plan: Plan) -> Result<Self> {
+        Self::begin(plan, |plan, shared| match plan.kind {
+            Kind::Udp => udp::ask(plan, shared),
+            Kind::Tcp => tcp::ask(plan, shared),
+            Kind::Ping => ping::start(plan, shared),
+            Kind::Connect => connect::ask(plan, shared),
+        })
+    }
+
+    fn begin(plan: Plan, start: impl Fn(&Plan, &Shared) -> Result<Threads>) -> Result<Self> {
         let shared = Shared::default();
         let before = [Counters::read(&plan.from)?, Counters::read(&plan.to)?];
-        let threads = match plan.kind {
-            Kind::Udp => udp::start(&plan, &shared),
-            Kind::Tcp => tcp::start(&plan, &shared),
-            Kind::Ping => ping::start(&plan, &shared),
-            Kind::Connect => connect::start(&plan, &shared),
-        }
-        .with_context(|| format!("cannot start {} to {}", plan.kind, plan.target))?;
+        let threads = start(&plan, &shared)
+            .with_context(|| format!("cannot start {} to {}", plan.kind, plan.target))?;
         Ok(Self { plan, shared, threads: Some(threads), before })
     }
 

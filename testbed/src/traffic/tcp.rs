@@ -29,14 +29,18 @@ pub(super) fn start(plan: &Plan, shared: &Shared) -> Result<Threads> {
     let local = SocketAddr::new(sockets::any(target.ip()), target.port());
     let listener =
         plan.to.run(move || sockets::listener(local).context("cannot bind the server"))?;
+    let threads = ask(plan, shared)?;
+    Ok(Threads { server: Some(thread::spawn(move || echo(&listener))), ..threads })
+}
+
+/// Only the side that asks.
+pub(super) fn ask(plan: &Plan, shared: &Shared) -> Result<Threads> {
+    let target = plan.target;
     let client = plan.from.run(move || Ok(TcpStream::connect_timeout(&target, CONNECT)?))?;
     client.set_nodelay(true)?;
     client.set_read_timeout(Some(sockets::POLL))?;
     let (plan, sender) = (plan.clone(), shared.clone());
-    Ok(Threads {
-        client: thread::spawn(move || converse(client, &plan, &sender)),
-        server: Some(thread::spawn(move || echo(&listener))),
-    })
+    Ok(Threads { client: thread::spawn(move || converse(client, &plan, &sender)), server: None })
 }
 
 /// Sends records and counts those that came back; the kernel's counters say what was lost.

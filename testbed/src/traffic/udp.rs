@@ -20,15 +20,23 @@ pub(super) fn start(plan: &Plan, shared: &Shared) -> Result<Threads> {
     let target = plan.target;
     let local = SocketAddr::new(sockets::any(target.ip()), target.port());
     let server = plan.to.run(move || sockets::udp(local).context("cannot bind the server"))?;
+    let receiver = shared.clone();
+    let server = Some(thread::spawn(move || echo(&server, &receiver)));
+    Ok(Threads { server, ..ask(plan, shared)? })
+}
+
+/// Only the side that asks.
+pub(super) fn ask(plan: &Plan, shared: &Shared) -> Result<Threads> {
+    let target = plan.target;
     let client = plan.from.run(move || {
-        let socket = sockets::udp(SocketAddr::new(local.ip(), 0))?;
+        let socket = sockets::udp(SocketAddr::new(sockets::any(target.ip()), 0))?;
         socket.connect(target)?;
         Ok(socket)
     })?;
-    let (plan, sender, receiver) = (plan.clone(), shared.clone(), shared.clone());
+    let (plan, sender) = (plan.clone(), shared.clone());
     Ok(Threads {
         client: thread::spawn(move || exchange(&client, &[], &plan, &sender)),
-        server: Some(thread::spawn(move || echo(&server, &receiver))),
+        server: None,
     })
 }
 

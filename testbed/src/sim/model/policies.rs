@@ -67,8 +67,10 @@ pub enum Peer {
 
 /// What a rule says of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Says {
+pub enum Says {
+    /// They pass.
     Allow,
+    /// They are dropped.
     Deny,
     /// Only in a tier that has an order: the next tier says it.
     Pass,
@@ -92,13 +94,24 @@ pub struct Clause {
     port: Option<(u8, u16, Option<u16>)>,
 }
 
+/// The other sides of the packets that a rule is about.
 #[derive(Clone, Debug, PartialEq)]
-enum Peers {
+pub enum Peers {
+    /// Anybody.
     Any,
+    /// Pods of that label.
     App(App),
+    /// Pods of the namespace.
     Namespace,
+    /// Whoever is outside of the cluster.
     World,
-    Net { net: &'static str, except: Option<&'static str> },
+    /// Addresses of a network.
+    Net {
+        /// The network.
+        net: &'static str,
+        /// A part of it that is not meant.
+        except: Option<&'static str>,
+    },
 }
 
 /// A policy for the pods of one label, or for all.
@@ -111,6 +124,11 @@ pub struct Policy {
 }
 
 impl Clause {
+    /// A rule; a port is a protocol, a port, and the last one if it is a range.
+    pub fn new(way: Way, says: Says, peers: Peers, port: Option<(u8, u16, Option<u16>)>) -> Self {
+        Self { way, says, peers, port }
+    }
+
     fn draw(random: &mut Random) -> Self {
         let way = random.one_of(&[Way::In, Way::In, Way::Out]);
         let peers = match random.roll(9) {
@@ -256,6 +274,11 @@ impl Policy {
         let subject = random.one_of(&[None, None, Some(App::Web), Some(App::Db)]);
         let clauses = (0..=random.roll(3)).map(|_| Clause::draw_ranked(random)).collect();
         Self { rank: Some(rank), subject, clauses }
+    }
+
+    /// A policy for the pods of one label, or for all.
+    pub fn of(subject: Option<App>, clauses: Vec<Clause>) -> Self {
+        Self { rank: None, subject, clauses }
     }
 
     /// Packets to pods of that label from another are left to the policies without an order, and all others

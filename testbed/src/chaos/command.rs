@@ -1,0 +1,174 @@
+//! The command line of `cargo testbed chaos`.
+
+use std::{fs, path::PathBuf};
+
+use anyhow::{Context, Result};
+use clap::Subcommand;
+use comfy_table::{Table, presets};
+use serde_json::json;
+
+use super::{
+    explain,
+    library::{self, Source},
+    outcome::Place,
+    report,
+    run::{self, Asked},
+    schema, sim,
+};
+use crate::{lab, sim::history::scenarios};
+
+/// What could not be judged, and what is no history.
+const NOT_JUDGED: i32 = 2;
+
+/// `cargo testbed chaos VERB`.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Verb {
+    /// Name the histories that there are, and where each can happen
+    List {
+        /// One JSON line each
+        #[arg(long)]
+        json: bool,
+    },
+    /// Tell histories in plain words, step by step
+    Explain {
+        /// Names, or files
+        #[arg(required = true, value_name = "NAME|FILE")]
+        histories: Vec<String>,
+    },
+    /// Have histories happen, and judge them
+    ///
+    /// The exit status is 0 if all is well, 1 if a guarantee was broken, and 2 if something could not be
+    /// judged or is no history.
+    Run {
+        /// Names, or files
+        #[arg(required = true, value_name = "NAME|FILE")]
+        histories: Vec<String>,
+        /// Where: real processes, or in memory
+        #[arg(long = "in", value_enum, default_value_t = Place::Lab)]
+        place: Place,
+        /// Where random moments come from; the simulator takes twenty seeds from this one on
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// One JSON line each
+        #[arg(long)]
+        json: bool,
+        /// Write JUnit's XML to this file
+        #[arg(long, value_name = "FILE")]
+        junit: Option<PathBuf>,
+    },
+    /// Print the JSON Schema of histories
+    Schema,
+    /// Within a lab: live through the history on stdin
+    #[command(hide = true, name = run::INSIDE)]
+    Inside {
+        /// What its file is called
+        name: String,
+        /// Where random moments come from
+        #[arg(long)]
+        seed: u64,
+    },
+}
+
+/// Does it; the exit status.
+pub fn run(verb: &Verb) -> Result<i32> {
+    let outcome = match verb {
+        Verb::List { json } => list(*json),
+        Verb::Explain { histories } => explain(histories),
+        Verb::Run { histories, place, seed, json, junit } => {
+            live(histories, Asked { place: *place, seed: *seed }, *json, junit.as_ref())
+        }
+        Verb::Schema => {
+            volvox_system::say!("{}", serde_json::to_string_pretty(&schema::schema())?);
+            Ok(0)
+        }
+        Verb::Inside { name, seed } => lab::inside(|| run::inside(name, *seed)),
+    };
+    // Whatever went wrong, nothing was judged.
+    outcome.or_else(|error| {
+        volvox_system::complain!("testbed chaos: {error:#}");
+        Ok(NOT_JUDGED)
+    })
+}
+
+fn found(names: &[String]) -> Result<Vec<Source>> {
+    names.iter().map(|name| library::find(name)).collect()
+}
+
+fn explain(names: &[String]) -> Result<i32> {
+    for history in run::read(&found(names)?)? {
+        volvox_system::say!("{}", explain::history(&history));
+    }
+    Ok(0)
+}
+
+fn live(names: &[String], asked: Asked, json: bool, junit: Option<&PathBuf>) -> Result<i32> {
+    let sources = found(names)?;
+    if let Some(file) = junit {
+        // Before hours of work: can it be written?
+        fs::write(file, "").with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    let outcomes = run::histories(&sources, asked, |outcome| {
+        if json {
+            let line = serde_json::to_string(outcome).unwrap_or_default();
+            volvox_system::say!("{line}");
+        } else {
+            volvox_system::say!("{}", report::table(outcome));
+        }
+    })?;
+    if let Some(file) = junit {
+        let text = report::junit(&outcomes);
+        fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(report::status(&outcomes))
+}
+
+/// A history as the list has it.
+struct Row {
+    name: String,
+    places: &'static str,
+    about: String,
+    reported: String,
+}
+
+fn rows() -> Result<Vec<Row>> {
+    let sources: Vec<_> = library::all().collect();
+    let mut rows = Vec::new();
+    for history in run::read(&sources)? {
+        let both = sim::refused(&history).is_empty();
+        rows.push(Row {
+            name: history.name,
+            places: if both { "lab, sim" } else { "lab" },
+            about: history.about,
+            reported: history.reported.unwrap_or_default(),
+        });
+    }
+    // Those that the language cannot say yet.
+    rows.extend(scenarios::ALL.iter().map(|scenario| Row {
+        name: scenario.name.to_owned(),
+        places: "cargo testbed sim --scenario",
+        about: scenario.name.replace('_', " "),
+        reported: String::new(),
+    }));
+    Ok(rows)
+}
+
+fn list(json: bool) -> Result<i32> {
+    let rows = rows()?;
+    if json {
+        for Row { name, places, about, reported } in rows {
+            volvox_system::say!(
+                "{}",
+                json!({ "name": name, "in": places, "about": about, "reported": reported })
+            );
+        }
+        return Ok(0);
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["history", "in", "about", "reported"]);
+    for Row { name, places, about, reported } in rows {
+        table.add_row([name, places.to_owned(), about, reported]);
+    }
+    volvox_system::say!("{table}");
+    Ok(0)
+}

@@ -1,0 +1,244 @@
+//! The words of the language, each with what it means: the reader, the schema and the words of errors all
+//! come from this one table.
+
+/// What a value looks like.
+pub(super) enum Shape {
+    /// Anything that is one line.
+    Text,
+    /// The name of a pod, or of a pod in a namespace.
+    Pod,
+    /// A pod, or `service/NAME`.
+    Target,
+    /// A pod, or KIND/NAME of a manifest.
+    Object,
+    /// A number, from here to there.
+    Whole(i64, i64),
+    /// `20ms`, `2s`, `1m`.
+    Time,
+    /// A number, or `any`: not judged.
+    Limit,
+    /// Texts by name.
+    Labels,
+    /// Labels by the name of a pod.
+    Pods,
+    /// A manifest as kubectl takes it.
+    Manifest,
+    /// One of these.
+    Choice(&'static [Choice]),
+    List(&'static Shape),
+    /// One alone, or a list.
+    Many(&'static Shape),
+    /// Words with values, in any order.
+    Fields(&'static [Field]),
+    /// One of these words with its value. Those of [`Shape::Alone`] and [`Shape::MayBeAlone`] can have none.
+    Word(&'static [Field]),
+    /// A word that stands alone.
+    Alone,
+    /// A word that may stand alone.
+    MayBeAlone(&'static Shape),
+    /// One value, or words with values.
+    Either(&'static Shape, &'static Shape),
+}
+
+/// A value of a few, and what it means.
+pub(super) struct Choice(pub(super) &'static str, pub(super) &'static str);
+
+/// A word, and what it means.
+pub(super) struct Field {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    pub(super) shape: Shape,
+    pub(super) must: bool,
+}
+
+const fn may(name: &'static str, about: &'static str, shape: Shape) -> Field {
+    Field { name, about, shape, must: false }
+}
+
+const fn must(name: &'static str, about: &'static str, shape: Shape) -> Field {
+    Field { name, about, shape, must: true }
+}
+
+/// More than anybody repeats.
+const MANY: i64 = 10_000;
+
+/// A whole history.
+pub(super) static HISTORY: Shape = Shape::Fields(&[
+    must("about", "what the history is about, in one line", Shape::Text),
+    may("reported", "where it was reported: repository and number, or a page", Shape::Text),
+    may("node", "the node on which the agent runs", Shape::Fields(NODE)),
+    may("servers", "which servers the agent has", Shape::List(&Shape::Choice(SERVERS))),
+    may("pods", "the pods at the beginning, each with its labels", Shape::Pods),
+    may(
+        "manifests",
+        "policies and services, as kubectl applies them, that are there at the beginning",
+        Shape::List(&Shape::Manifest),
+    ),
+    may("traffic", "what goes on all the time", Shape::List(&TRAFFIC)),
+    must("steps", "what happens, one after the other", Shape::List(&STEP)),
+    may("expect", "what is judged, if not as usual", Shape::Fields(EXPECT)),
+]);
+
+const NODE: &[Field] = &[may("flags", "flags of the agent", Shape::Labels)];
+
+const SERVERS: &[Choice] = &[Choice("etcd", "identities are shared in an etcd")];
+
+static TRAFFIC: Shape = Shape::Fields(&[
+    must("from", "the pod that sends", Shape::Pod),
+    must("to", "the pod that answers, or service/NAME", Shape::Target),
+    must("kind", "what is sent", Shape::Choice(KINDS)),
+    may("port", "the port that it goes to, 80 if none is said", Shape::Whole(1, 65_535)),
+    may("family", "by which addresses, ipv4 if none is said", Shape::Choice(FAMILIES)),
+    may("expected", "whether it should arrive, flows if it is not said", Shape::Choice(EXPECTED)),
+    may("rate", "how many a second, 200 if it is not said", Shape::Whole(1, 5_000)),
+]);
+
+const KINDS: &[Choice] = &[
+    Choice("udp", "numbered datagrams, each echoed"),
+    Choice("tcp", "records on one connection that stays, each echoed"),
+    Choice("ping", "ICMP echo requests"),
+    Choice("connect", "a new TCP connection each time, for one byte"),
+];
+
+const FAMILIES: &[Choice] = &[Choice("ipv4", "IPv4"), Choice("ipv6", "IPv6")];
+
+const EXPECTED: &[Choice] = &[
+    Choice("flows", "nothing of it is lost"),
+    Choice("denied", "nothing of it gets through"),
+    Choice("any", "it is not judged"),
+];
+
+/// A step.
+pub(super) static STEP: Shape = Shape::Word(&[
+    may("create", "a pod is made", Shape::Fields(CREATE)),
+    may("delete", "a pod is deleted, or a manifest as KIND/NAME", Shape::Object),
+    may("label", "a pod has other labels", Shape::Fields(CREATE)),
+    may("apply", "manifests are applied", Shape::Many(&Shape::Manifest)),
+    may("traffic", "more traffic begins", Shape::Many(&TRAFFIC)),
+    may("wait", "until it is so", Shape::Choice(WAITS)),
+    may("sleep", "time passes", Shape::Either(&Shape::Time, &Shape::Fields(WITHIN))),
+    may("kill", "the agent is killed by SIGKILL", Shape::MayBeAlone(&Shape::Fields(KILL))),
+    may("stop", "the agent is stopped by SIGTERM", Shape::Alone),
+    may("start", "the agent is started; nobody waits for it", START),
+    may("restart", "the agent is killed, started, and all pods get ready", START),
+    may("flags", "flags that agents have from their next start on", Shape::Labels),
+    may("upgrade", "another build takes over, and all pods get ready", Shape::Choice(BUILDS)),
+    may("fault", "something goes wrong, or is well again", Shape::Word(FAULTS)),
+    may("repeat", "steps that are done several times", Shape::Fields(REPEAT)),
+]);
+
+const CREATE: &[Field] =
+    &[must("pod", "its name", Shape::Pod), may("labels", "its labels", Shape::Labels)];
+
+const WITHIN: &[Field] = &[may("within", "a part of this time, by the seed", Shape::Time)];
+
+const WAITS: &[Choice] = &[
+    Choice("ready", "the agent calls every pod's endpoint ready"),
+    Choice("applied", "all manifests are in force"),
+    Choice("dead", "the agent has died as it was told"),
+];
+
+const START: Shape = Shape::MayBeAlone(&Shape::Fields(&[may(
+    "killed",
+    "it dies on the way, as said, and is started again; of several deaths one after the other",
+    Shape::Many(&Shape::Fields(DEATH)),
+)]));
+
+const KILL: &[Field] = &[
+    may("before", "it dies before a call of this name, such as bpf", Shape::Text),
+    may("nth", "the how manieth of them in a thread, from now on", Shape::Whole(1, 1_000_000)),
+    may("after", "so long from now", Shape::Time),
+    may("within", "a part of this time from now, by the seed", Shape::Time),
+];
+
+const DEATH: &[Field] = &[
+    may("before", "before a system call of this name, such as bpf", Shape::Text),
+    may(
+        "nth",
+        "the how manieth of them in a thread, the first if it is not said",
+        Shape::Whole(1, 1_000_000),
+    ),
+    may(
+        "every",
+        "before the first, then so many further, and so on until none is left",
+        Shape::Whole(1, 1_000_000),
+    ),
+    may("after", "so long after its start", Shape::Time),
+    may("within", "a part of this time after its start, by the seed", Shape::Time),
+    may("at", "as soon as it has come so far", Shape::Choice(PHASES)),
+];
+
+const PHASES: &[Choice] = &[
+    Choice("api", "its API answers"),
+    Choice("ready", "every pod's endpoint is ready"),
+    Choice("restored", "it has restored all that an earlier life left"),
+];
+
+const BUILDS: &[Choice] = &[
+    Choice("other", "an agent whose programs differ"),
+    Choice("usual", "the one of the beginning"),
+];
+
+const FAULTS: &[Field] = &[
+    may("disk", "the disk of the state directory", Shape::Choice(DISK)),
+    may("state-directory", "what the agent has on disk", Shape::Choice(STATE)),
+    may("log", "where the agent writes its log, from its next start on", Shape::Choice(LOG)),
+    may("etcd", "the etcd", Shape::Choice(ETCD)),
+    may("route-removed", "somebody removes the routes to this pod", Shape::Pod),
+    may("interface-removed", "somebody removes the interface of this pod", Shape::Pod),
+    may("links-removed", "somebody removes the pinned links of this pod's programs", Shape::Pod),
+    may("row-removed", "somebody removes rows from a map of the kernel", Shape::Fields(ROW)),
+];
+
+const DISK: &[Choice] = &[
+    Choice("full", "it is full"),
+    Choice("read-only", "it cannot be written to"),
+    Choice("well", "it works again"),
+];
+
+const STATE: &[Choice] = &[Choice("lost", "it is empty")];
+
+const LOG: &[Choice] = &[
+    Choice("full", "every write fails: there is no space"),
+    Choice("well", "it can be written to"),
+];
+
+const ETCD: &[Choice] = &[
+    Choice("killed", "it is killed"),
+    Choice("stopped", "it takes connections and says nothing"),
+    Choice("well", "it works again, with what it had"),
+];
+
+const ROW: &[Field] = &[
+    must("map", "the map", Shape::Choice(MAPS)),
+    must("pod", "the pod that the rows are about", Shape::Pod),
+];
+
+const MAPS: &[Choice] = &[
+    Choice("lxc", "cilium_lxc: pods of this node"),
+    Choice("ipcache", "cilium_ipcache_v2: identities of addresses"),
+];
+
+static REPEAT: &[Field] =
+    &[must("times", "how often", Shape::Whole(1, MANY)), must("steps", "what", Shape::List(&STEP))];
+
+/// What is judged.
+pub(super) const EXPECT: &[Field] = &[
+    may("lost", "packets and connections that are lost of what should flow; 0", Shape::Limit),
+    may("let-through", "packets that get through where they should be denied; 0", Shape::Limit),
+    may("moved", "pods whose number, identity or address moved; 0", Shape::Limit),
+    may("dips", "hooks that were once without a program; 0", Shape::Limit),
+    may("leaks", "things that are left when all pods are deleted; 0", Shape::Limit),
+    may(
+        "writes",
+        "rows and links that a further restart writes, with nothing changed; not asked",
+        Shape::Limit,
+    ),
+    may("ready", "the longest from a start until all pods are ready; not asked", Shape::Time),
+    may("api", "the longest from a start until the API answers; not asked", Shape::Time),
+    may(
+        "guarantees",
+        "judge what these guarantees say, by their numbers, and no other",
+        Shape::List(&Shape::Whole(1, 10)),
+    ),
+];

@@ -1,0 +1,82 @@
+//! Whether the agent enforces all that was applied, by its own word: rules as they were written, the
+//! revision that each endpoint has, labels, and services.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::{World, broken, steps::file};
+use crate::lab::{Inventory, Node};
+
+impl World<'_> {
+    /// Waits until all manifests and labels are in force.
+    pub(super) fn wait_until_applied(&mut self) -> Result<()> {
+        let rules: Vec<(String, Vec<Value>)> = self
+            .manifests
+            .iter()
+            .filter(|(name, _)| name.kind.ends_with("policy"))
+            .map(|(name, object)| (file(name), specs(object)))
+            .collect();
+        let labels: Vec<_> = self
+            .pods
+            .values()
+            .map(|member| (member.pod.container_id.clone(), member.labels.clone()))
+            .collect();
+        let waited = self.node.wait("not all that was applied is in force", |node| {
+            let (revision, written) = rules_of(node)?;
+            if written != rules.iter().cloned().collect() {
+                return Ok(false);
+            }
+            let endpoints = node.endpoints()?;
+            let is_there = |(container, labels): &(String, super::Labels)| {
+                let its = endpoints.iter().find(|endpoint| {
+                    endpoint["status"]["external-identifiers"]["container-id"] == **container
+                });
+                its.is_some_and(|endpoint| has(endpoint, labels, revision))
+            };
+            Ok(labels.iter().all(is_there))
+        });
+        broken(waited)?;
+        self.wait_for_services()?;
+        let found = Inventory::read(&self.node)?;
+        self.judge.inventory().settle(&found);
+        Ok(())
+    }
+}
+
+/// The rules of a policy.
+fn specs(object: &Value) -> Vec<Value> {
+    let several = object["specs"].as_array().cloned().unwrap_or_default();
+    object.get("spec").cloned().into_iter().chain(several).collect()
+}
+
+/// The revision of the rules, and what the agent has read of each file: rules as they were written.
+fn rules_of(node: &Node) -> Result<(u64, std::collections::BTreeMap<String, Vec<Value>>)> {
+    let policy: Value = node.rest().get("/policy")?;
+    let text = policy["policy"].as_str().context("no rules")?;
+    let rules: Vec<Value> = serde_json::from_str(text)?;
+    let mut files = std::collections::BTreeMap::<_, Vec<_>>::new();
+    for mut rule in rules {
+        let labels = rule["labels"].take();
+        let labels = labels.as_array().cloned().unwrap_or_default();
+        let file = labels.iter().find(|label| label["key"] == "filename");
+        let file = file.and_then(|label| label["value"].as_str()).unwrap_or_default();
+        if let Some(rule) = rule.as_object_mut() {
+            rule.remove("labels");
+        }
+        files.entry(file.to_owned()).or_default().push(rule);
+    }
+    Ok((policy["revision"].as_u64().context("no revision")?, files))
+}
+
+/// Whether an endpoint has these labels, and rules of that revision.
+fn has(endpoint: &Value, labels: &super::Labels, revision: u64) -> bool {
+    let status = &endpoint["status"];
+    let relevant = status["labels"]["security-relevant"].as_array().cloned().unwrap_or_default();
+    let relevant: BTreeSet<_> = relevant.iter().filter_map(Value::as_str).collect();
+    let all =
+        labels.iter().all(|(key, value)| relevant.contains(format!("k8s:{key}={value}").as_str()));
+    let realised = status["policy"]["realized"]["policy-revision"].as_u64();
+    all && realised.is_some_and(|realised| realised >= revision) && status["state"] == "ready"
+}

@@ -1,0 +1,112 @@
+//! Whether somebody noticed: what demo and chaos judge a run by.
+//!
+//! A [`Judge`] is there while things happen to a node. It holds the traffic, knows what must not move, and
+//! looks at the hooks of pods all the time. In the end it says what it [found](Finding), each with the
+//! guarantee that it is about.
+
+mod finding;
+mod leftovers;
+mod watcher;
+
+use anyhow::Result;
+
+pub use finding::{Finding, MEASURED, Measure, Verdict, significant_time};
+pub use leftovers::{Leftovers, leftovers};
+pub use watcher::Watcher;
+
+use crate::{
+    lab::{Inventory, Node, Pod},
+    traffic::{Report, Stream, stop_all},
+};
+
+/// Looks on while things happen to a node.
+pub struct Judge {
+    before: Inventory,
+    flows: Vec<Stream>,
+    denied: Vec<Stream>,
+    watcher: Option<Watcher>,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub struct Judgement {
+    /// Of each stream that should flow, in the order in which they began.
+    pub reports: Vec<Report>,
+    /// Packets that got through although they should be denied.
+    pub let_through: u64,
+    /// Endpoints of before whose numbers are others, or that are gone.
+    pub moved: u64,
+    /// Endpoints of before.
+    pub endpoints: usize,
+    /// Hooks that were seen without a program; none if nobody could look.
+    pub dips: Option<u64>,
+}
+
+impl Judge {
+    /// Begins with what there is on the node.
+    pub fn begin(node: &Node) -> Result<Self> {
+        let before = Inventory::read(node)?;
+        Ok(Self { before, flows: Vec::new(), denied: Vec::new(), watcher: None })
+    }
+
+    /// Nothing of this may be lost.
+    pub fn flows(&mut self, stream: Stream) {
+        self.flows.push(stream);
+    }
+
+    /// Nothing of this may get through.
+    pub fn denied(&mut self, stream: Stream) {
+        self.denied.push(stream);
+    }
+
+    /// Looks at the hooks of these pods from now on, if the kernel can be asked.
+    pub fn watch(&mut self, pods: &[&Pod]) -> Result<()> {
+        if self.watcher.is_none() {
+            self.watcher = Watcher::start()?;
+        }
+        pods.iter().try_for_each(|pod| match &self.watcher {
+            Some(watcher) => watcher.watch(pod),
+            None => Ok(()),
+        })
+    }
+
+    /// Does not look at this one any more: it goes.
+    pub fn unwatch(&self, pod: &Pod) -> Result<()> {
+        self.watcher.as_ref().map_or(Ok(()), |watcher| watcher.unwatch(pod))
+    }
+
+    /// What must not move.
+    pub fn inventory(&mut self) -> &mut Inventory {
+        &mut self.before
+    }
+
+    /// What should flow.
+    pub fn streams(&self) -> &[Stream] {
+        &self.flows
+    }
+
+    /// Ends the traffic, and says what became of it.
+    pub fn end(self, node: &Node) -> Result<Judgement> {
+        let let_through = self.denied.iter().map(Stream::answers).sum();
+        drop(self.denied);
+        let reports = stop_all(self.flows)?;
+        let moved = self.before.moved(&Inventory::read(node)?) as u64;
+        let dips = self.watcher.map(Watcher::stop).transpose()?;
+        Ok(Judgement { reports, let_through, moved, endpoints: self.before.len(), dips })
+    }
+}
+
+impl Judgement {
+    /// Packets and connections that were lost of what should flow.
+    pub fn lost(&self) -> u64 {
+        self.reports.iter().map(|report| report.lost + report.failures).sum()
+    }
+
+    /// Whether nobody noticed anything: traffic was sent, and all numbers are 0.
+    pub fn is_clean(&self) -> bool {
+        self.reports.iter().all(Report::is_clean)
+            && self.let_through == 0
+            && self.moved == 0
+            && self.dips.unwrap_or_default() == 0
+    }
+}
