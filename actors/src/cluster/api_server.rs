@@ -14,6 +14,7 @@
 
 mod actor;
 mod answers;
+mod awaited_definition;
 mod listing;
 mod messages;
 mod peers;

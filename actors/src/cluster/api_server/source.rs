@@ -5,10 +5,10 @@ mod undefined;
 
 use std::{rc::Rc, time::Duration};
 
-use self::undefined::AwaitedDefinition;
 use super::{
     ClusterMsg, Heard, SourceMsg, SourceState,
     answers::SourceAnswer,
+    awaited_definition::AwaitedDefinition,
     listing::{ListReason, PartialList, Telling},
     reported_versions::{Delta, ReportedVersions, marks},
     source_view::SourceView,

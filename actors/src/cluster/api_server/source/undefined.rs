@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use super::{
-    super::{SourceState, answers::SourceAnswer},
+    super::{SourceState, answers::SourceAnswer, awaited_definition::AwaitedDefinition},
     LIST_PATIENCE, Source, WATCH_LEAST, WATCH_SHORT, WATCH_SPREAD,
 };
 use crate::{
     cluster::resources::definitions,
-    host::{AskError, Cx, Time},
-    ports::{ClusterError, Definition, ObjectChange, ObjectWatch, Page, Resource},
+    host::{AskError, Cx},
+    ports::{ClusterError, Definition, ObjectChange, Page, Resource},
 };
 
 /// How often it is looked whether a missing definition is there, where somebody waits for it, or it cannot be
@@ -18,16 +18,6 @@ use crate::{
 const UNDEFINED_PAUSE: Duration = Duration::from_secs(10);
 /// How much longer than it was to last a watch may be silent.
 const SILENCE_MORE: Duration = Duration::from_secs(10);
-
-/// A watch for a definition.
-pub(super) struct AwaitedDefinition {
-    watch: Box<dyn ObjectWatch>,
-    /// Tells it from those before.
-    number: u64,
-    /// Where the next one goes on from.
-    version: String,
-    opened: Time,
-}
 
 type SeenDefinition = Result<Result<Vec<ObjectChange>, ClusterError>, AskError>;
 
