@@ -29,3 +29,4 @@ pub use library::{Source, all, find};
 pub use outcome::{Done, Outcome, Place, Stream};
 pub use problem::Complaint;
 pub use run::{Asked, histories};
+pub use schema::schema;

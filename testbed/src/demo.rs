@@ -7,10 +7,11 @@ use comfy_table::{Cell, CellAlignment, Table, presets};
 
 use crate::{
     fleet::Fleet,
-    lab::{Inventory, Through},
+    judge::{Judge, Judgement},
+    lab::Through,
     progress::Progress,
     random::Random,
-    traffic::{Kind, Report, stop_all},
+    traffic::{Kind, Report},
 };
 
 /// Pods on the node.
@@ -30,24 +31,22 @@ pub fn run(seed: u64) -> Result<()> {
     );
     volvox_system::say!("Nobody who talks over it should notice.\n");
     let mut fleet = Fleet::launch(PODS, Through::Cni, &progress)?;
-    let before = Inventory::read(&fleet.node)?;
-    let streams = fleet.all_streams()?;
-    let forbidden = fleet.stream(Kind::Udp, 0, FORBIDDEN, false, 100)?;
+    let mut judge = Judge::begin(&fleet.node)?;
+    judge.watch(&fleet.pods.iter().collect::<Vec<_>>())?;
+    fleet.all_streams()?.into_iter().for_each(|stream| judge.flows(stream));
+    judge.denied(fleet.stream(Kind::Udp, 0, FORBIDDEN, false, 100)?);
     let lives = kill_again_and_again(&mut fleet, &progress, &mut Random::new(seed))?;
-    let leaked = forbidden.answers();
-    drop(forbidden);
-    let reports = stop_all(streams)?;
-    let moved = before.moved(&Inventory::read(&fleet.node)?);
+    let judgement = judge.end(&fleet.node)?;
     print_lives(&lives);
     let moments = last_moments(&fleet)?;
-    print_streams(&reports);
+    print_streams(&judgement.reports);
+    let Judgement { let_through, moved, endpoints, dips, .. } = judgement;
     volvox_system::say!(
-        "\nendpoints whose number, identity or address moved   {moved} of {}",
-        before.len()
+        "\nendpoints whose number, identity or address moved   {moved} of {endpoints}"
     );
-    volvox_system::say!("packets that got through where policy forbids it     {leaked}");
-    let clean = reports.iter().all(Report::is_clean) && moved == 0 && leaked == 0;
-    if !clean {
+    volvox_system::say!("packets that got through where policy forbids it     {let_through}");
+    volvox_system::say!("times that a pod was seen without a program          {dips}");
+    if !judgement.is_clean() {
         bail!("somebody noticed: see the numbers above that should be 0");
     }
     volvox_system::say!(

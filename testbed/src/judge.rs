@@ -24,7 +24,7 @@ pub struct Judge {
     before: Inventory,
     flows: Vec<Stream>,
     denied: Vec<Stream>,
-    watcher: Option<Watcher>,
+    watcher: Watcher,
 }
 
 /// What became of it.
@@ -36,17 +36,20 @@ pub struct Judgement {
     pub let_through: u64,
     /// Endpoints of before whose numbers are others, or that are gone.
     pub moved: u64,
+    /// What moved, in words.
+    pub changes: Vec<String>,
     /// Endpoints of before.
     pub endpoints: usize,
-    /// Hooks that were seen without a program; none if nobody could look.
-    pub dips: Option<u64>,
+    /// Hooks that were seen without a program.
+    pub dips: u64,
 }
 
 impl Judge {
     /// Begins with what there is on the node.
     pub fn begin(node: &Node) -> Result<Self> {
         let before = Inventory::read(node)?;
-        Ok(Self { before, flows: Vec::new(), denied: Vec::new(), watcher: None })
+        let watcher = Watcher::start()?;
+        Ok(Self { before, flows: Vec::new(), denied: Vec::new(), watcher })
     }
 
     /// Nothing of this may be lost.
@@ -59,20 +62,14 @@ impl Judge {
         self.denied.push(stream);
     }
 
-    /// Looks at the hooks of these pods from now on, if the kernel can be asked.
+    /// Looks at the hooks of these pods from now on.
     pub fn watch(&mut self, pods: &[&Pod]) -> Result<()> {
-        if self.watcher.is_none() {
-            self.watcher = Watcher::start()?;
-        }
-        pods.iter().try_for_each(|pod| match &self.watcher {
-            Some(watcher) => watcher.watch(pod),
-            None => Ok(()),
-        })
+        pods.iter().try_for_each(|pod| self.watcher.watch(pod))
     }
 
     /// Does not look at this one any more: it goes.
-    pub fn unwatch(&self, pod: &Pod) -> Result<()> {
-        self.watcher.as_ref().map_or(Ok(()), |watcher| watcher.unwatch(pod))
+    pub fn unwatch(&self, pod: &Pod) {
+        self.watcher.unwatch(pod);
     }
 
     /// What must not move.
@@ -90,9 +87,10 @@ impl Judge {
         let let_through = self.denied.iter().map(Stream::answers).sum();
         drop(self.denied);
         let reports = stop_all(self.flows)?;
-        let moved = self.before.moved(&Inventory::read(node)?) as u64;
-        let dips = self.watcher.map(Watcher::stop).transpose()?;
-        Ok(Judgement { reports, let_through, moved, endpoints: self.before.len(), dips })
+        let after = Inventory::read(node)?;
+        let (moved, changes) = (self.before.moved(&after) as u64, self.before.changes(&after));
+        let dips = self.watcher.stop()?;
+        Ok(Judgement { reports, let_through, moved, changes, endpoints: self.before.len(), dips })
     }
 }
 
@@ -107,6 +105,6 @@ impl Judgement {
         self.reports.iter().all(Report::is_clean)
             && self.let_through == 0
             && self.moved == 0
-            && self.dips.unwrap_or_default() == 0
+            && self.dips == 0
     }
 }

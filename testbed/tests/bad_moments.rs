@@ -11,6 +11,7 @@ use rustix::mount::{MountFlags, mount, mount_remount};
 use serde_json::{Value, json};
 use volvox_testbed::{
     fleet::Fleet,
+    judge::leftovers,
     lab::{self, Injection, Inventory, Node, Pod, Through},
     progress::Progress,
     traffic::{Kind, stop_clean},
@@ -122,7 +123,7 @@ fn a_creation_that_is_killed_at_any_system_call_leaves_nothing() {
     lab::test("a_creation_that_is_killed_at_any_system_call_leaves_nothing", || {
         let mut fleet = fleet()?;
         let before = Inventory::read(&fleet.node)?;
-        let left_before = left(&fleet.node)?;
+        let left_before = leftovers(&fleet.node)?;
         for (call, whens) in [("bpf", 1..=9), ("renameat2", 1..=2), ("sendto", 1..=3)] {
             for when in whens.step_by(2) {
                 let name = format!("fleet/{call}-{when}");
@@ -142,27 +143,10 @@ fn a_creation_that_is_killed_at_any_system_call_leaves_nothing() {
                 // What did not come back is cleared away in the background.
                 fleet
                     .node
-                    .wait("something is left", |node| Ok(left(node)? == left_before))
+                    .wait("something is left", |node| Ok(leftovers(node)? == left_before))
                     .with_context(|| name.clone())?;
             }
         }
         assert_policy_holds(&fleet)
     });
-}
-
-/// What an endpoint leaves behind outside the agent: addresses, records, pins.
-fn left(node: &Node) -> Result<Vec<(&'static str, usize)>> {
-    let health: Value = node.rest().get("/healthz")?;
-    let addresses = health["ipam"]["allocations"].as_object().context("no allocations")?.len();
-    let count = |folder: &Path, prefix: &str| -> Result<usize> {
-        let names = fs::read_dir(folder).with_context(|| folder.display().to_string())?.flatten();
-        Ok(names.filter(|name| name.file_name().to_string_lossy().starts_with(prefix)).count())
-    };
-    let bpf = node.bpf_root();
-    Ok(vec![
-        ("addresses", addresses),
-        ("policy pins", count(&bpf.join("tc/globals"), "cilium_policy_v2_")?),
-        ("links", count(&bpf.join("cilium/endpoints"), "")?),
-        ("records", count(&node.path("cilium/state"), "")?),
-    ])
 }

@@ -3,18 +3,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     env,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread::{self, JoinHandle},
-    time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
-use aya::programs::{SchedClassifier, tc::TcAttachType};
 use volvox_testbed::{
     fleet::Fleet,
+    judge::Watcher,
     lab::{self, Binaries, Calls, Inventory, Node, Through, build},
     progress::Progress,
     traffic::stop_clean,
@@ -49,46 +43,6 @@ fn other_is_built() -> bool {
     built
 }
 
-/// Looks at every hook of every pod all the time; ends with an error if one has no program.
-struct Watcher {
-    stop: Arc<AtomicBool>,
-    looks: JoinHandle<Result<u64>>,
-}
-
-impl Watcher {
-    fn start(fleet: &Fleet) -> Result<Self> {
-        let names: Vec<String> = fleet
-            .pods
-            .iter()
-            .map(|pod| pod.links().map(|[_, host]| host.name))
-            .collect::<Result<_>>()?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let reported = Arc::clone(&stop);
-        let looks = thread::spawn(move || {
-            let mut looks = 0;
-            while !reported.load(Ordering::Relaxed) {
-                for name in &names {
-                    for hook in [TcAttachType::Ingress, TcAttachType::Egress] {
-                        let (_, programs) = SchedClassifier::query_tcx(name, hook)?;
-                        ensure!(!programs.is_empty(), "{name} has no program at {hook:?}");
-                    }
-                }
-                looks += 1;
-                thread::sleep(Duration::from_millis(1));
-            }
-            Ok(looks)
-        });
-        Ok(Self { stop, looks })
-    }
-
-    fn stop(self) -> Result<()> {
-        self.stop.store(true, Ordering::Relaxed);
-        let looks = self.looks.join().expect("it returns")?;
-        ensure!(looks > 0, "nobody looked");
-        Ok(())
-    }
-}
-
 /// About how many moments of an upgrade it is killed at.
 const MOMENTS: u32 = 20;
 
@@ -105,7 +59,8 @@ fn c_24191_an_upgrade_killed_anywhere_takes_no_program_away() {
         let mut fleet = Fleet::launch(FEW_PODS, Through::Rest, &Progress::new(true))?;
         let before = Inventory::read(&fleet.node)?;
         let streams = fleet.all_streams()?;
-        let watcher = Watcher::start(&fleet)?;
+        let watcher = Watcher::start()?;
+        fleet.pods.iter().try_for_each(|pod| watcher.watch(pod))?;
 
         // How many calls an upgrade takes.
         let calls = fleet.node.trace_calls("calls");
@@ -129,7 +84,8 @@ fn c_24191_an_upgrade_killed_anywhere_takes_no_program_away() {
             (next, last) = (last, next);
         }
         ensure!(killed > MOMENTS / 2, "it was killed {killed} times only");
-        watcher.stop()?;
+        let dips = watcher.stop()?;
+        ensure!(dips == 0, "{dips} times a hook had no program");
         stop_clean(streams)?;
         ensure!(before.moved(&Inventory::read(&fleet.node)?) == 0, "numbers moved");
         Ok(())

@@ -25,9 +25,13 @@ pub(super) fn contradictions(history: &History) -> Vec<Problem> {
         judged: BTreeMap::new(),
         serves: BTreeSet::new(),
         counted: BTreeMap::new(),
+        unplugged: BTreeSet::new(),
     };
     walk.beginning(history);
-    walk.at(&[word("steps")], |walk| walk.steps(&history.steps));
+    walk.at(&[word("steps")], |walk| {
+        walk.steps(&history.steps);
+        walk.wants_interfaces();
+    });
     walk.guarantees(history);
     walk.problems
 }
@@ -59,6 +63,8 @@ struct Walk {
     serves: BTreeSet<(Name, Kind, u16)>,
     /// Pods in which TCP segments are counted.
     counted: BTreeMap<Name, String>,
+    /// Pods whose interface somebody took away.
+    unplugged: BTreeSet<Name>,
 }
 
 impl Walk {
@@ -180,6 +186,7 @@ impl Walk {
             Step::DeletePod(pod) => self.at(&[word("delete")], |walk| {
                 walk.pod(pod);
                 walk.pods.remove(pod);
+                walk.unplugged.remove(pod);
                 if let Some(flow) = walk.judged.get(pod) {
                     let what = format!(
                         "{pod} cannot go while it is judged what becomes of {flow}: write expected: any there"
@@ -237,7 +244,10 @@ impl Walk {
                 }
                 self.agent = Agent::Lives;
             }
-            _ => self.agent = Agent::Lives,
+            _ => {
+                self.agent = Agent::Lives;
+                self.wants_interfaces();
+            }
         }
         if let Step::Start(deaths) | Step::Restart(deaths) = step
             && deaths.len() > 1
@@ -253,7 +263,18 @@ impl Walk {
                 self.wrong("nothing kills the agent: write kill with before in front of it");
             }
             (Wait::Dead, _) => self.agent = Agent::Dead,
-            _ => self.wants_agent(),
+            _ => {
+                self.wants_agent();
+                self.wants_interfaces();
+            }
+        }
+    }
+
+    fn wants_interfaces(&mut self) {
+        if let Some(pod) = self.unplugged.pop_first() {
+            self.wrong(format!(
+                "{pod} has no interface any more, and never gets ready: delete it before this"
+            ));
         }
     }
 
@@ -268,10 +289,16 @@ impl Walk {
             Fault::EtcdKilled | Fault::EtcdStopped | Fault::EtcdWell if !self.has_etcd => {
                 self.wrong("there is no etcd: write servers: [etcd]");
             }
-            Fault::RouteRemoved(pod)
-            | Fault::InterfaceRemoved(pod)
-            | Fault::LinksRemoved(pod)
-            | Fault::RowRemoved { pod, .. } => self.pod(pod),
+            Fault::DiskReadOnly if self.agent != Agent::Dead => {
+                self.wrong("an agent that runs has files open for writing: kill it first");
+            }
+            Fault::InterfaceRemoved(pod) => {
+                self.pod(pod);
+                self.unplugged.insert(pod.clone());
+            }
+            Fault::RouteRemoved(pod) | Fault::LinksRemoved(pod) | Fault::RowRemoved { pod, .. } => {
+                self.pod(pod)
+            }
             _ => {}
         }
     }

@@ -52,8 +52,8 @@ struct World<'a> {
 struct Member {
     pod: Pod,
     labels: Labels,
-    /// Answers for the services that it is behind, by kind of socket and port.
-    responders: BTreeMap<(bool, u16, bool), Responder>,
+    /// Answers for the services that it is behind, by whether it is UDP, and port.
+    responders: BTreeMap<(bool, u16), Responder>,
 }
 
 /// How long a start took.

@@ -23,7 +23,24 @@ macro_rules! histories {
 }
 
 /// All that come with the program.
-const ALL: &[(&str, &str)] = histories!["kill-under-traffic",];
+const ALL: &[(&str, &str)] = histories![
+    "backends-change-while-killed",
+    "dies-before-every-tenth-call",
+    "disk-full",
+    "etcd-away",
+    "flags-change",
+    "kill-under-traffic",
+    "labels-change-as-it-dies",
+    "log-full",
+    "pod-created-as-it-dies",
+    "pod-deleted-while-dead",
+    "policy-changes-while-dead",
+    "routes-removed",
+    "rows-removed",
+    "state-directory-lost",
+    "stopped-for-long",
+    "upgrade-and-back",
+];
 
 /// All that come with the program.
 pub fn all() -> impl Iterator<Item = Source> {

@@ -8,7 +8,7 @@ use super::grammar::{Field, HISTORY, Shape};
 const STEP: &str = "#/$defs/step";
 
 /// The schema.
-pub(super) fn schema() -> Value {
+pub fn schema() -> Value {
     let mut schema = of(&HISTORY, false);
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
     schema["title"] = json!("A history of testbed chaos");

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
@@ -12,15 +12,15 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use aya::programs::{SchedClassifier, tc::TcAttachType};
+use volvox_system::netlink::{Direction, Socket};
 
 use crate::lab::Pod;
 
 /// Between two looks at all of them.
 const LOOK: Duration = Duration::from_millis(1);
-const HOOKS: [TcAttachType; 2] = [TcAttachType::Ingress, TcAttachType::Egress];
 
-/// Interfaces, and at which hooks of theirs a program was seen.
-type Seen = Arc<Mutex<BTreeMap<String, [bool; 2]>>>;
+/// Interfaces by their numbers, with their names, and at which hooks of theirs a program was seen.
+type Seen = Arc<Mutex<BTreeMap<u32, (String, [bool; 2])>>>;
 
 /// A thread that looks. Hooks count from the first look at which they have a program.
 pub struct Watcher {
@@ -30,6 +30,7 @@ pub struct Watcher {
 }
 
 /// What it saw.
+#[derive(Default)]
 struct Looks {
     rounds: u64,
     /// Hooks that had a program and then none, a look each.
@@ -37,39 +38,35 @@ struct Looks {
 }
 
 impl Watcher {
-    /// Starts to look; none where the kernel has no such hooks.
-    pub fn start() -> Result<Option<Self>> {
-        if SchedClassifier::query_tcx("lo", TcAttachType::Ingress).is_err() {
-            return Ok(None);
-        }
+    /// Starts to look.
+    pub fn start() -> Result<Self> {
         let (stop, seen) = (Arc::new(AtomicBool::new(false)), Seen::default());
         let (reported, interfaces) = (Arc::clone(&stop), Arc::clone(&seen));
         let looks = thread::Builder::new().name("watcher".into()).spawn(move || {
-            let mut looks = Looks { rounds: 0, dips: 0 };
+            let (mut socket, mut looks) = (Socket::open()?, Looks::default());
             while !reported.load(Ordering::Relaxed) {
-                looks.dips += look(&interfaces);
+                looks.dips += look(&mut socket, &interfaces);
                 looks.rounds += 1;
                 thread::sleep(LOOK);
             }
             Ok(looks)
         });
-        Ok(Some(Self { stop, seen, looks: looks.context("cannot start a thread")? }))
+        Ok(Self { stop, seen, looks: looks.context("cannot start a thread")? })
     }
 
     /// Looks at this pod's hooks, too.
     pub fn watch(&self, pod: &Pod) -> Result<()> {
         let [_, host] = pod.links()?;
-        lock(&self.seen).insert(host.name, [false; 2]);
+        lock(&self.seen).insert(host.ifindex, (host.name, [false; 2]));
         Ok(())
     }
 
     /// Looks at them no longer.
-    pub fn unwatch(&self, pod: &Pod) -> Result<()> {
+    pub fn unwatch(&self, pod: &Pod) {
         // Who took the interface away took the hooks with it.
         if let Ok([_, host]) = pod.links() {
-            lock(&self.seen).remove(&host.name);
+            lock(&self.seen).remove(&host.ifindex);
         }
-        Ok(())
     }
 
     /// How often a hook was seen without a program that it had before.
@@ -81,20 +78,42 @@ impl Watcher {
     }
 }
 
-fn lock(seen: &Seen) -> std::sync::MutexGuard<'_, BTreeMap<String, [bool; 2]>> {
+fn lock(seen: &Seen) -> MutexGuard<'_, BTreeMap<u32, (String, [bool; 2])>> {
     seen.lock().expect("nobody panics while holding it")
 }
 
 /// Hooks that have no program although they had one.
-fn look(seen: &Seen) -> u64 {
+fn look(socket: &mut Socket, seen: &Seen) -> u64 {
     let mut dips = 0;
-    for (interface, had) in lock(seen).iter_mut() {
-        for (hook, had) in HOOKS.into_iter().zip(had) {
+    for (ifindex, (name, had)) in lock(seen).iter_mut() {
+        for (hook, had) in [Direction::Ingress, Direction::Egress].into_iter().zip(had) {
             // An interface that is gone has no hooks, and no packets.
-            let Ok((_, programs)) = SchedClassifier::query_tcx(interface, hook) else { continue };
-            dips += u64::from(*had && programs.is_empty());
-            *had |= !programs.is_empty();
+            let Some(has) = has_program(socket, *ifindex, name, hook) else { continue };
+            dips += u64::from(*had && !has);
+            *had |= has;
         }
     }
     dips
+}
+
+/// Whether a program runs there: by a link, or as a filter. A link takes a filter's place before the filter
+/// goes, and that may happen between two questions.
+fn has_program(socket: &mut Socket, ifindex: u32, name: &str, hook: Direction) -> Option<bool> {
+    let by_link = || {
+        let hook = match hook {
+            Direction::Ingress => TcAttachType::Ingress,
+            Direction::Egress => TcAttachType::Egress,
+        };
+        // Older kernels know no such links.
+        SchedClassifier::query_tcx(name, hook).is_ok_and(|(_, programs)| !programs.is_empty())
+    };
+    if by_link() {
+        return Some(true);
+    }
+    let filters = socket.filter_show(ifindex, hook).ok()?;
+    if !filters.is_empty() || by_link() {
+        return Some(true);
+    }
+    // An interface that goes loses its hooks a moment before its number.
+    socket.link_by_index(ifindex).ok()?.map(|_| false)
 }

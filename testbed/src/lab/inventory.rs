@@ -17,7 +17,8 @@ struct Numbers {
     endpoint: u64,
     /// None while it changes.
     identity: Option<u64>,
-    addressing: Value,
+    /// Without the names of pools, which are no numbers.
+    addressing: [Value; 2],
     mac: Value,
 }
 
@@ -45,6 +46,17 @@ impl Inventory {
                 !later.0.get(*container).is_some_and(|later| numbers.became(later))
             })
             .count()
+    }
+
+    /// What is other than it was, in words.
+    pub fn changes(&self, later: &Self) -> Vec<String> {
+        let changed = self.0.iter().filter_map(|(container, numbers)| {
+            let Some(now) = later.0.get(container) else {
+                return Some(format!("endpoint {} is gone", numbers.endpoint));
+            };
+            (!numbers.became(now)).then(|| numbers.difference(now))
+        });
+        changed.collect()
     }
 
     /// Knows nothing more of the endpoint of that container: it goes, or is made anew.
@@ -82,6 +94,15 @@ impl Inventory {
 }
 
 impl Numbers {
+    fn difference(&self, now: &Self) -> String {
+        let show = |it: &Self| {
+            let identity = it.identity.map_or("?".to_owned(), |identity| identity.to_string());
+            let Self { endpoint, addressing: [v4, v6], mac, .. } = it;
+            format!("endpoint {endpoint} of identity {identity} at {v4}, {v6}, {mac}")
+        };
+        format!("{} became {}", show(self), show(now))
+    }
+
     /// Whether these are the same later, as far as they are known.
     fn became(&self, later: &Self) -> bool {
         let identity = self.identity.or(later.identity);
@@ -96,7 +117,7 @@ impl Numbers {
         let numbers = Self {
             endpoint: endpoint["id"].as_u64().context("an endpoint without id")?,
             identity: Some(identity.context("an endpoint without identity")?),
-            addressing: networking["addressing"].clone(),
+            addressing: ["ipv4", "ipv6"].map(|it| networking["addressing"][0][it].clone()),
             mac: networking["mac"].clone(),
         };
         Ok((container.context("an endpoint without container")?.into(), numbers))

@@ -3,7 +3,7 @@
 
 use std::{
     io::{Read, Write},
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -27,11 +27,9 @@ pub struct Responder {
 }
 
 impl Responder {
-    /// Answers at that port of every address of one family.
-    pub fn start(netns: &Netns, kind: Kind, port: u16, ipv6: bool) -> Result<Self> {
-        let any: IpAddr =
-            if ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
-        let local = SocketAddr::new(any, port);
+    /// Answers at that port of every address, of both families.
+    pub fn start(netns: &Netns, kind: Kind, port: u16) -> Result<Self> {
+        let local = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port);
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
         if kind == Kind::Udp {

@@ -23,6 +23,7 @@ impl World<'_> {
             .values()
             .map(|member| (member.pod.container_id.clone(), member.labels.clone()))
             .collect();
+        broken(self.node.wait_for_api())?;
         let waited = self.node.wait("not all that was applied is in force", |node| {
             let (revision, written) = rules_of(node)?;
             if written != rules.iter().cloned().collect() {

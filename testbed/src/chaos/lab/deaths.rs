@@ -38,7 +38,10 @@ impl World<'_> {
                     match phase {
                         Phase::Api => self.node.wait_for_api().map(drop)?,
                         Phase::Ready => self.node.wait_for_ready(count).map(drop)?,
-                        Phase::Restored => self.node.wait_until_restored()?,
+                        Phase::Restored => {
+                            self.node.wait_for_api()?;
+                            self.node.wait_until_restored()?;
+                        }
                     }
                 }
             }

@@ -51,10 +51,13 @@ impl World<'_> {
         outcome.reach = self.reach()?;
         let silent = judgement.reports.iter().filter(|report| report.sent == 0).count();
         ensure!(silent == 0, "{silent} streams sent nothing");
-        let of = format!("of {}", judgement.endpoints);
+        let of = match judgement.changes.as_slice() {
+            [] => format!("of {}", judgement.endpoints),
+            changes => changes.join("; "),
+        };
         let found = [
             (Measure::Lost, Some(judgement.lost() as f64), String::new()),
-            (Measure::Dips, judgement.dips.map(|dips| dips as f64), String::new()),
+            (Measure::Dips, Some(judgement.dips as f64), String::new()),
             (Measure::LetThrough, Some(judgement.let_through as f64), String::new()),
             (Measure::Moved, Some(judgement.moved as f64), of),
             (Measure::NotReady, Some(0.0), String::new()),

@@ -68,7 +68,7 @@ impl World<'_> {
             Fault::InterfaceRemoved(pod) => {
                 let [_, host] = self.member(pod)?.pod.links()?;
                 // With the pod its hooks are gone, as they should be.
-                self.judge.unwatch(&self.member(pod)?.pod)?;
+                self.judge.unwatch(&self.member(pod)?.pod);
                 ip(&format!("link del {}", host.name)).map(drop)
             }
             Fault::LinksRemoved(pod) => self.remove_links(pod),

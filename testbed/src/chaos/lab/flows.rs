@@ -15,7 +15,7 @@ use crate::{
         explain,
         history::{Expected, Flow, Target},
     },
-    traffic::{Plan, Stream},
+    traffic::{Kind, Plan, Stream},
 };
 
 /// What the streams are called, in the order in which the judge has them, and those that are not judged.
@@ -65,8 +65,11 @@ impl World<'_> {
         };
         match to {
             Target::Pod(name) => {
-                let pod = &member(name)?.pod;
-                Stream::start(plan(pod.netns.clone(), pod.address(*ipv6)?))
+                let super::Member { pod, responders, .. } = member(name)?;
+                let plan = plan(pod.netns.clone(), pod.address(*ipv6)?);
+                // Who is behind a service answers already.
+                let answers = responders.contains_key(&(*kind == Kind::Udp, *port));
+                if answers && *kind != Kind::Ping { Stream::ask(plan) } else { Stream::start(plan) }
             }
             Target::Service(name) => {
                 let (address, behind) = self.service_at(name, *ipv6).context("no address")?;

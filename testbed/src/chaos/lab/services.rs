@@ -176,16 +176,13 @@ fn as_served(spec: &Value) -> Served {
 }
 
 impl Member {
-    /// Answers at these ports, of both families.
+    /// Answers at these ports.
     fn answer(&mut self, ports: &[Value]) -> Result<()> {
         for (port, is_udp) in ports.iter().map(target) {
-            for ipv6 in [false, true] {
-                let place = (is_udp, port, ipv6);
-                if !self.responders.contains_key(&place) {
-                    let kind = if is_udp { Kind::Udp } else { Kind::Tcp };
-                    let responder = Responder::start(&self.pod.netns, kind, port, ipv6)?;
-                    self.responders.insert(place, responder);
-                }
+            if !self.responders.contains_key(&(is_udp, port)) {
+                let kind = if is_udp { Kind::Udp } else { Kind::Tcp };
+                let responder = Responder::start(&self.pod.netns, kind, port)?;
+                self.responders.insert((is_udp, port), responder);
             }
         }
         Ok(())

@@ -101,7 +101,7 @@ impl World<'_> {
         if self.node.has_agent() && self.is_behind_a_service(&labels, &name.namespace) {
             self.wait_for_services()?;
         }
-        self.judge.unwatch(&pod)?;
+        self.judge.unwatch(&pod);
         self.judge.inventory().leave(&pod.container_id);
         drop(responders);
         broken(pod.delete(&self.node))

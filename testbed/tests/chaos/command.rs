@@ -1,0 +1,126 @@
+//! Tests: the command as people and scripts call it.
+
+use std::{
+    fs,
+    process::{Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+fn chaos(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_testbed"));
+    // The programs are built: cargo holds a lock that its child would wait for.
+    command.arg("chaos").args(words).env_remove("CARGO");
+    command
+}
+
+fn output(words: &[&str]) -> (i32, String, String) {
+    let Output { status, stdout, stderr } = chaos(words).output().expect("it is built");
+    let text = |bytes| String::from_utf8(bytes).expect("it is text");
+    (status.code().expect("it ended by itself"), text(stdout), text(stderr))
+}
+
+fn file(name: &str, text: &str) -> String {
+    let path = std::env::temp_dir().join(format!("volvox-{}-{name}", std::process::id()));
+    fs::write(&path, text).expect("it can be written");
+    path.to_str().expect("it is text").to_owned()
+}
+
+#[test]
+fn the_list_has_files_and_scenarios() {
+    let (status, listed, _) = output(&["list"]);
+    assert_eq!(status, 0);
+    for name in ["kill-under-traffic", "lab, sim", "a_restart_while_another_cluster_is_away"] {
+        assert!(listed.contains(name), "{name}: {listed}");
+    }
+}
+
+#[test]
+fn a_history_is_explained_in_plain_words() {
+    let (status, told, _) = output(&["explain", "kill-under-traffic"]);
+    assert_eq!(status, 0);
+    for words in [
+        "The agent is killed (SIGKILL).",
+        "5 times.",
+        "no packets and connections lost (guarantee 1)",
+    ] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+}
+
+#[test]
+fn bad_input_is_refused_before_anything_starts() {
+    let bad = file("bad.yaml", "about: x\nsteps: [kil]\n");
+    let nothing = file("nothing.yaml", "about: x\nsteps: [{kill: {before: nosuchcall}}]\n");
+    let flags = file("flags.yaml", "about: x\nsteps: [{flags: {mtu: 1400}}, restart]\n");
+    for (words, says) in [
+        (vec!["run", &bad], ":2:9: \"kil\" is not a word here: did you mean kill?".to_owned()),
+        (vec!["run", "kill-under-trafic"], "did you mean kill-under-traffic?".to_owned()),
+        (
+            vec!["run", "/no/such/file.yaml"],
+            "cannot read the history /no/such/file.yaml".to_owned(),
+        ),
+        (vec!["run", &nothing], "the kernel has no system call nosuchcall".to_owned()),
+        (vec!["run", "--in", "sim", &flags], "its agents have no flags".to_owned()),
+        (
+            vec!["run", "--junit", "/no/such/x.xml", &flags],
+            "cannot write /no/such/x.xml".to_owned(),
+        ),
+    ] {
+        let (status, printed, complaint) = output(&words);
+        assert_eq!(status, 2, "{words:?}: {printed} {complaint}");
+        assert!(complaint.contains(&says), "{words:?}: {complaint}");
+        assert_eq!(printed, "", "{words:?}");
+    }
+    [bad, nothing, flags].iter().for_each(|it| fs::remove_file(it).expect("it is there"));
+}
+
+#[test]
+fn scripts_read_the_status_and_junit() {
+    let wrong = "about: x\npods: {a: {app: a}, b: {app: b}}\n\
+        traffic: [{from: a, to: b, kind: connect, expected: denied}]\nsteps: [restart]\n";
+    let (wrong, xml) = (file("wrong.yaml", wrong), file("out.xml", ""));
+    let (status, printed, _) =
+        output(&["run", "--in", "sim", "--junit", &xml, &wrong, "disk-full"]);
+    assert_eq!(status, 1, "{printed}");
+    assert!(printed.contains("BROKEN"), "{printed}");
+    let written = fs::read_to_string(&xml).expect("it was written");
+    assert!(written.contains("tests=\"2\" failures=\"1\" errors=\"0\""), "{written}");
+    assert!(written.contains("packets let through that are denied"), "{written}");
+    [wrong, xml].iter().for_each(|it| fs::remove_file(it).expect("it is there"));
+}
+
+/// Processes that know which process waits for their lab.
+fn of_the_lab(outside: u32) -> usize {
+    let wanted = format!("VOLVOX_LAB_OUTSIDE={outside}");
+    let processes = fs::read_dir("/proc").expect("it is there").flatten();
+    let has = |path: std::path::PathBuf| {
+        let environment = fs::read(path.join("environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|it| it == wanted.as_bytes())
+    };
+    processes.filter(|process| has(process.path())).count()
+}
+
+fn within_a_minute(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn whoever_interrupts_it_leaves_nothing_behind() {
+    let long = file("long.yaml", "about: x\npods: {a: {app: a}}\nsteps: [{sleep: 10m}]\n");
+    let mut child = chaos(&["run", &long])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it is built");
+    // The lab's first process, its agent, and more.
+    within_a_minute("the lab begins", || of_the_lab(child.id()) >= 2);
+    let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(interrupted.expect("kill is there").success());
+    child.wait().expect("it ends");
+    within_a_minute("the lab ends", || of_the_lab(child.id()) == 0);
+    fs::remove_file(long).expect("it is there");
+}

@@ -1,0 +1,95 @@
+//! Tests: histories happen, in memory and to real processes, and end the same.
+
+use std::process::Command;
+
+use volvox_testbed::{
+    chaos::{self, Asked, Outcome, Place, Source},
+    judge::Verdict,
+};
+
+fn in_sim(source: &Source) -> anyhow::Result<Vec<Outcome>> {
+    let asked = Asked { place: Place::Sim, seed: 1 };
+    chaos::histories(std::slice::from_ref(source), asked, |_| ())
+}
+
+/// Runs histories as people do, and reads what the program says of each.
+fn in_lab(names: &[&str]) -> Vec<Outcome> {
+    let output = Command::new(env!("CARGO_BIN_EXE_testbed"))
+        .args(["chaos", "run", "--in", "lab", "--json"])
+        .args(names)
+        // The programs are built: cargo holds a lock that its child would wait for.
+        .env_remove("CARGO")
+        .output()
+        .expect("the program is built");
+    let printed = String::from_utf8(output.stdout).expect("it is text");
+    let outcomes: Vec<Outcome> = printed
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("one JSON line each"))
+        .collect();
+    assert_eq!(outcomes.len(), names.len(), "{}", String::from_utf8_lossy(&output.stderr));
+    outcomes
+}
+
+#[test]
+fn all_that_can_happen_in_memory_ends_well_there() {
+    let mut lived = 0;
+    for source in chaos::all() {
+        if let Ok(outcomes) = in_sim(&source) {
+            assert_eq!(outcomes[0].verdict, Verdict::Well, "{:#?}", outcomes[0]);
+            lived += 1;
+        }
+    }
+    assert!(lived >= 8, "{lived} histories can happen in memory");
+}
+
+/// Both know the pods of the end, and who reaches whom; a wrong expectation is seen in both.
+#[test]
+fn what_both_worlds_can_do_ends_the_same() {
+    let wrong = std::env::temp_dir().join(format!("volvox-chaos-{}.yaml", std::process::id()));
+    let text = chaos::find("labels-change-as-it-dies").expect("it is listed").text;
+    let text = text.replace("app: friend}\n  web", "app: foe}\n  web");
+    std::fs::write(
+        &wrong,
+        text.replace("kind: udp}", "kind: connect, port: 81, expected: denied}"),
+    )
+    .expect("it can be written");
+    let wrong = wrong.to_str().expect("it is text").to_owned();
+    let changed = std::fs::read_to_string(&wrong).expect("it was written");
+    // It is let through whatever the policy says of others.
+    std::fs::write(&wrong, changed.replace("app: foe}", "app: friend}")).expect("as before");
+    let names =
+        ["policy-changes-while-dead", "labels-change-as-it-dies", "kill-under-traffic", &wrong];
+    let mut seen = Vec::new();
+    for real in in_lab(&names) {
+        let source = if real.history.starts_with("volvox") {
+            chaos::find(&wrong).expect("it is there")
+        } else {
+            chaos::find(&real.history).expect("it is listed")
+        };
+        let [simulated] = in_sim(&source).expect("it can happen in memory").try_into().unwrap();
+        let name = &source.name;
+        assert_eq!(real.verdict, simulated.verdict, "{name}: {real:#?} {simulated:#?}");
+        assert!(!real.reach.is_empty(), "{name}");
+        assert_eq!(real.reach, simulated.reach, "{name}");
+        seen.push(real.verdict);
+    }
+    std::fs::remove_file(&wrong).expect("it is there");
+    assert_eq!(seen, [Verdict::Well, Verdict::Well, Verdict::Well, Verdict::Broken]);
+}
+
+#[test]
+fn what_only_real_processes_can_do_ends_well() {
+    for outcome in in_lab(&[
+        "backends-change-while-killed",
+        "dies-before-every-tenth-call",
+        "disk-full",
+        "pod-created-as-it-dies",
+        "pod-deleted-while-dead",
+        "state-directory-lost",
+        "rows-removed",
+        "log-full",
+    ]) {
+        assert_eq!(outcome.verdict, Verdict::Well, "{outcome:#?}");
+        assert!(!outcome.steps.is_empty() && !outcome.findings.is_empty(), "{outcome:#?}");
+    }
+}
