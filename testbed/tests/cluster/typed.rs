@@ -11,6 +11,8 @@ use volvox_actors::{
 use volvox_cluster::{Access, Connection};
 use volvox_testbed::lab::{self, ApiServer, Binaries, Etcd, NODE_NAME, Node, objects};
 
+use crate::services::discovery;
+
 /// Objects as people write them, each with where it is made.
 fn written() -> Vec<(&'static str, Value)> {
     let workload = json!({
@@ -49,21 +51,6 @@ fn written() -> Vec<(&'static str, Value)> {
             ],
         },
     });
-    let slice = json!({
-        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-        "metadata": {
-            "name": "web-1", "namespace": "shop", "labels": { "kubernetes.io/service-name": "web" },
-        },
-        "addressType": "IPv4", "ports": [{ "name": "a", "port": 8080 }],
-        "endpoints": [
-            {
-                "addresses": ["10.0.0.1"], "conditions": { "ready": false, "terminating": true },
-                "nodeName": NODE_NAME, "zone": "z", "hints": { "forZones": [{ "name": "z" }] },
-                "targetRef": { "kind": "Pod", "name": "full", "namespace": "shop" },
-            },
-            { "addresses": ["10.0.0.2"], "conditions": {} },
-        ],
-    });
     let policy = json!({
         "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
         "metadata": { "name": "full", "namespace": "shop" },
@@ -96,7 +83,6 @@ fn written() -> Vec<(&'static str, Value)> {
     vec![
         ("/api/v1/namespaces/shop/pods", workload),
         ("/api/v1/namespaces/shop/services", service),
-        ("/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices", slice),
         ("/apis/networking.k8s.io/v1/namespaces/shop/networkpolicies", policy),
         ("/apis/networking.k8s.io/v1/namespaces/shop/ingresses", ingress),
         ("/apis/coordination.k8s.io/v1/namespaces/shop/leases", lease),
@@ -112,6 +98,46 @@ fn written() -> Vec<(&'static str, Value)> {
             }),
         ),
     ]
+}
+
+/// What older servers do not have, of what is looked at.
+const NEWER: [&str; 8] = [
+    "/endpoints/0/conditions/terminating",
+    "/endpoints/0/hints/forZones/0/name",
+    "/endpoints/0/nodeName",
+    "/metadata/labels/kubernetes.io~1metadata.name",
+    "/spec/clusterIPs/0",
+    "/spec/ingress/0/ports/1/endPort",
+    "/spec/initContainers/0/restartPolicy",
+    "/spec/internalTrafficPolicy",
+];
+
+/// An EndpointSlice in a version that the server has: an older one says elsewhere where an endpoint is.
+fn slice(version: &str) -> Value {
+    let mut slice = json!({
+        "apiVersion": version, "kind": "EndpointSlice",
+        "metadata": {
+            "name": "web-1", "namespace": "shop", "labels": { "kubernetes.io/service-name": "web" },
+        },
+        "addressType": "IPv4", "ports": [{ "name": "a", "port": 8080 }],
+        "endpoints": [
+            {
+                "addresses": ["10.0.0.1"], "conditions": { "ready": false },
+                "targetRef": { "kind": "Pod", "name": "full", "namespace": "shop" },
+            },
+            { "addresses": ["10.0.0.2"], "conditions": {} },
+        ],
+    });
+    let endpoint = &mut slice["endpoints"][0];
+    if version == "discovery.k8s.io/v1" {
+        endpoint["nodeName"] = NODE_NAME.into();
+        endpoint["zone"] = "z".into();
+        endpoint["conditions"]["terminating"] = true.into();
+        endpoint["hints"] = json!({ "forZones": [{ "name": "z" }] });
+    } else {
+        endpoint["topology"] = json!({ "kubernetes.io/hostname": NODE_NAME });
+    }
+    slice
 }
 
 /// Kinds, each with the object that is looked at and with what of it somebody reads.
@@ -163,9 +189,6 @@ const READ: [(&str, &str, &[&str]); 9] = [
             "/addressType",
             "/endpoints/0/addresses/0",
             "/endpoints/0/conditions/ready",
-            "/endpoints/0/conditions/terminating",
-            "/endpoints/0/hints/forZones/0/name",
-            "/endpoints/0/nodeName",
             "/endpoints/1/addresses/0",
             "/metadata/labels/kubernetes.io~1service-name",
             "/ports/0/port",
@@ -220,7 +243,8 @@ fn says_nothing_else(typed: &Value, said: Option<&Value>) -> bool {
     }
 }
 
-fn resource(kind: &str) -> Result<Resource> {
+/// The resource of that kind, in the only version that is served, if there are several.
+fn resource(kind: &str, served: &str) -> Result<Resource> {
     let lease = Resource {
         name: "leases",
         path: "/apis/coordination.k8s.io/v1/leases",
@@ -231,7 +255,9 @@ fn resource(kind: &str) -> Result<Resource> {
     };
     let all = resources(NODE_NAME).into_iter().chain(further(NODE_NAME));
     let mut all = all.flat_map(|(_, forms)| forms).chain([lease]);
-    all.find(|it| it.kind == kind).with_context(|| format!("nobody follows {kind}"))
+    let is_it =
+        |it: &Resource| it.kind == kind && (kind != "EndpointSlice" || it.api_version == served);
+    all.find(is_it).with_context(|| format!("nobody follows {kind}"))
 }
 
 /// The object of that name among those that the server lists.
@@ -272,21 +298,39 @@ fn what_a_server_says_is_read_as_it_is_meant() {
         for (place, object) in written() {
             client.create(place, &object)?;
         }
+        let (served, slices) = discovery(client)?;
+        client.create(&slices, &slice(&served))?;
         objects::define(client, "cars", "Car", "Namespaced")?;
         let access = Access { kubeconfig: Some(server.kubeconfig()), ..Access::default() };
         let connection = Connection::new(access);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         for (kind, name, paths) in READ {
-            let resource = resource(kind)?;
+            let resource = resource(kind, &served)?;
             let typed = runtime.block_on(listed(&connection, &resource, name))?;
             let namespace = typed.name().context("it has no name")?.0.to_owned();
             let key = ObjectKey { namespace, name: name.to_owned() };
-            let said = client.get(&format!("{}/{name}", resource.path_in(&key.namespace)))?;
+            let mut said = client.get(&format!("{}/{name}", resource.path_in(&key.namespace)))?;
+            let mut paths = paths.to_vec();
+            if kind == "EndpointSlice" {
+                let endpoint = said["endpoints"][0].as_object_mut().context("no endpoint")?;
+                if let Some(topology) = endpoint.remove("topology") {
+                    endpoint.insert("deprecatedTopology".to_owned(), topology);
+                    said["apiVersion"] = "discovery.k8s.io/v1".into();
+                    paths.push("/endpoints/0/deprecatedTopology/kubernetes.io~1hostname");
+                } else {
+                    paths.extend([
+                        "/endpoints/0/conditions/terminating",
+                        "/endpoints/0/hints/forZones/0/name",
+                        "/endpoints/0/nodeName",
+                    ]);
+                }
+            }
             let json = typed.to_json();
             ensure!(says_nothing_else(&json, Some(&said)), "{kind}: {json}\nis not in {said}");
             for path in paths {
                 let (typed, said) = (json.pointer(path), said.pointer(path));
-                ensure!(said.is_some() && typed == said, "{kind} {path}: {typed:?}, not {said:?}");
+                let is_there = said.is_some() || NEWER.contains(&path);
+                ensure!(is_there && typed == said, "{kind} {path}: {typed:?}, not {said:?}");
             }
             // The same one by one.
             let one = runtime.block_on(connection.one(&resource, &key))?;
