@@ -13,7 +13,8 @@ use super::{
     outcome::Place,
     report,
     run::{self, Asked},
-    schema, sim,
+    schema::schema,
+    sim,
 };
 use crate::{lab, sim::history::scenarios};
 
@@ -78,7 +79,7 @@ pub fn run(verb: &Verb) -> Result<i32> {
             live(histories, Asked { place: *place, seed: *seed }, *json, junit.as_ref())
         }
         Verb::Schema => {
-            volvox_system::say!("{}", serde_json::to_string_pretty(&schema::schema())?);
+            volvox_system::say!("{}", serde_json::to_string_pretty(&schema())?);
             Ok(0)
         }
         Verb::Inside { name, seed } => lab::inside(|| run::inside(name, *seed)),
