@@ -40,7 +40,11 @@ fn each_mistake_has_a_place_and_a_remedy() {
         ("steps: []\nexpect: {guarantees: [8]}\n", (3, 23), "nothing measures guarantee 8"),
         ("steps: kill\n", (2, 8), "a list: a line with - for each"),
         ("steps: []\npods: {a/b/c: {}}\n", (3, 15), "the name of a pod"),
-        ("steps: []\nmanifests: [{kind: Service}]\n", (3, 13), "the manifest has no apiVersion"),
+        (
+            "steps: []\nmanifests: [{apiVersion: v1, kind: Service}]\n",
+            (3, 13),
+            "the manifest has no metadata",
+        ),
         // What contradicts.
         ("steps: [{delete: wbe}]\n", (2, 18), "there is no pod wbe at this step"),
         ("steps: [start]\n", (2, 9), "an agent runs already"),
