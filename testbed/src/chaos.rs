@@ -8,6 +8,7 @@ mod check;
 mod command;
 mod expected;
 mod explain;
+mod gauntlet;
 mod grammar;
 mod history;
 mod lab;

@@ -8,7 +8,7 @@ use comfy_table::{Table, presets};
 use serde_json::json;
 
 use super::{
-    explain,
+    explain, gauntlet,
     library::{self, Source},
     outcome::Place,
     report,
@@ -57,6 +57,14 @@ pub enum Verb {
         #[arg(long, value_name = "FILE")]
         junit: Option<PathBuf>,
     },
+    /// Die before every system call, under traffic, one after the other
+    Gauntlet {
+        /// Of what
+        walk: gauntlet::Walk,
+        /// How
+        #[command(flatten)]
+        options: gauntlet::Options,
+    },
     /// Print the JSON Schema of histories
     Schema,
     /// Within a lab: live through the history on stdin
@@ -78,6 +86,7 @@ pub fn run(verb: &Verb) -> Result<i32> {
         Verb::Run { histories, place, seed, json, junit } => {
             live(histories, Asked { place: *place, seed: *seed }, *json, junit.as_ref())
         }
+        Verb::Gauntlet { walk, options } => gauntlet::run(*walk, options),
         Verb::Schema => {
             volvox_system::say!("{}", serde_json::to_string_pretty(&schema())?);
             Ok(0)

@@ -33,12 +33,14 @@ const ALL: &[(&str, &str)] = histories![
     "labels-change-as-it-dies",
     "log-full",
     "pod-created-as-it-dies",
+    "pod-created-while-restoring",
     "pod-deleted-while-dead",
     "policy-changes-while-dead",
     "routes-removed",
     "rows-removed",
     "state-directory-lost",
     "stopped-for-long",
+    "unchanged-restart",
     "upgrade-and-back",
 ];
 

@@ -223,7 +223,7 @@ impl Reader {
     }
 
     /// Fails unless one of these words is there, and no two of them.
-    fn only_one(&mut self, tree: &Tree, words: &[&str]) {
+    fn only_one(&mut self, tree: &Tree, words: &[&str]) -> bool {
         let there: Vec<_> = words.iter().filter(|word| tree.get(word).is_some()).collect();
         if there.len() != 1 {
             let what = match there.as_slice() {
@@ -231,10 +231,11 @@ impl Reader {
                 [first, second, ..] => {
                     format!("{first} and {second} contradict each other: take one of them away")
                 }
-                _ => return,
+                _ => return true,
             };
             self.problems.push(Problem::value(&self.path, what));
         }
+        there.len() == 1
     }
 
     /// Fails where there is a word that says nothing without another one.
@@ -249,8 +250,9 @@ impl Reader {
         if *tree == Tree::Empty {
             return Step::Kill;
         }
-        self.only_one(tree, &["before", "after", "within"]);
-        self.needs(tree, "nth", "before");
+        if self.only_one(tree, &["before", "after", "within"]) {
+            self.needs(tree, "nth", "before");
+        }
         if tree.get("before").is_some() {
             return Step::KillBefore {
                 call: text(tree, "before"),
@@ -280,9 +282,8 @@ impl Reader {
     }
 
     fn death(&mut self, tree: &Tree) -> Death {
-        self.only_one(tree, &["before", "after", "within", "at"]);
-        for word in ["nth", "every"] {
-            self.needs(tree, word, "before");
+        if self.only_one(tree, &["before", "after", "within", "at"]) {
+            ["nth", "every"].iter().for_each(|word| self.needs(tree, word, "before"));
         }
         let call = text(tree, "before");
         match (whole(tree, "nth"), whole(tree, "every")) {

@@ -44,7 +44,8 @@ pub struct Node {
     agent: Option<Process>,
     rest: Rest,
     ipv6: bool,
-    calls: Option<PathBuf>,
+    /// Where calls are noted, and whether those of every name.
+    calls: Option<(PathBuf, bool)>,
     /// Where agents write their log, if not where it usually is.
     log_to: Option<PathBuf>,
     /// The call before which the next agent is killed.
@@ -137,7 +138,12 @@ impl Node {
 
     /// Notes the `bpf(2)` calls of agents started from now on in a file of this name.
     pub fn trace_calls(&mut self, name: &str) -> PathBuf {
-        self.calls.insert(self.path(name)).clone()
+        self.calls.insert((self.path(name), false)).0.clone()
+    }
+
+    /// The same with the calls of every name.
+    pub fn trace_all_calls(&mut self, name: &str) -> PathBuf {
+        self.calls.insert((self.path(name), true)).0.clone()
     }
 
     /// Does not note them any more.
@@ -212,7 +218,9 @@ impl Node {
         let agent = &self.binaries.agent;
         let before = match (self.doom.take(), &self.calls) {
             (Some((call, when)), _) => Some(strace::before_death(&call, when, agent)),
-            (None, calls) => calls.as_ref().map(|calls| strace::before(calls, agent)),
+            (None, Some((calls, true))) => Some(strace::before_all(calls, agent)),
+            (None, Some((calls, false))) => Some(strace::before(calls, agent)),
+            (None, None) => None,
         };
         self.agent = Some(match before {
             None if self.name.is_some() => {

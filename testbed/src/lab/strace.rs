@@ -27,6 +27,12 @@ pub(super) fn before(calls: &Path, agent: &Path) -> Vec<String> {
         .into()
 }
 
+/// The same for every call of any name; the file says how threads end, too.
+pub(super) fn before_all(calls: &Path, agent: &Path) -> Vec<String> {
+    let (calls, agent) = (calls.display().to_string(), agent.display().to_string());
+    ["-D", "-f", "-o", &calls, &agent].map(String::from).into()
+}
+
 /// The same for an agent that is killed before its `when`th call of this name, counted in each
 /// thread.
 pub(super) fn before_death(call: &str, when: u32, agent: &Path) -> Vec<String> {

@@ -124,3 +124,33 @@ fn whoever_interrupts_it_leaves_nothing_behind() {
     within_a_minute("the lab ends", || of_the_lab(child.id()) == 0);
     fs::remove_file(long).expect("it is there");
 }
+
+#[test]
+fn a_gauntlet_goes_on_where_it_was_interrupted() {
+    let state = file("gauntlet.json", "");
+    fs::remove_file(&state).expect("it is there");
+    let walk = |endpoints: &str| {
+        output(&["gauntlet", "restart", "--endpoints", endpoints, "--most", "6", "--state", &state])
+    };
+    let tried = |printed: &str| -> (u32, u32) {
+        let numbers: Vec<u32> = printed.split(' ').filter_map(|word| word.parse().ok()).collect();
+        // Died, of all, endpoints, not reached.
+        (numbers[0] + numbers[3], numbers[1])
+    };
+    let (status, first, complaint) = walk("8");
+    assert_eq!(status, 0, "{first} {complaint}");
+    let (done, all) = tried(&first);
+    assert!(done == 6 && all > 300 && first.contains("0 violations"), "{first}");
+    let (status, second, complaint) = walk("8");
+    assert_eq!(status, 0, "{second} {complaint}");
+    assert_eq!(tried(&second), (12, all), "{second}");
+    let (status, _, complaint) = walk("9");
+    assert!(status == 2 && complaint.contains("take another --state"), "{complaint}");
+    fs::write(&state, "{}").expect("it can be written");
+    let (status, _, complaint) = walk("8");
+    assert!(status == 2 && complaint.contains("is no state of a gauntlet"), "{complaint}");
+    let (status, _, complaint) = output(&["gauntlet", "restart", "--state", "/run/gauntlet.json"]);
+    assert!(status == 2 && complaint.contains("is below /run"), "{complaint}");
+    fs::remove_file(&state).expect("it is there");
+    fs::remove_file(state.replace(".json", ".lock")).expect("it is there");
+}

@@ -33,16 +33,16 @@ fn is_valid(root: &Value, schema: &Value, value: &Value) -> bool {
         "pattern" => value.as_str().is_none_or(|it| matches(rule, it)),
         "items" => value.as_array().is_none_or(|it| it.iter().all(|it| is_valid(root, rule, it))),
         "minProperties" => {
-            value.as_object().is_none_or(|it| it.len() as u64 >= rule.as_u64().unwrap())
+            value.as_object().is_none_or(|it| it.len() as u64 >= rule.as_u64().expect("a number"))
         }
         "maxProperties" => {
-            value.as_object().is_none_or(|it| it.len() as u64 <= rule.as_u64().unwrap())
+            value.as_object().is_none_or(|it| it.len() as u64 <= rule.as_u64().expect("a number"))
         }
         "required" => value.as_object().is_none_or(|it| {
             rule.as_array()
                 .expect("a list")
                 .iter()
-                .all(|name| it.contains_key(name.as_str().unwrap()))
+                .all(|name| it.contains_key(name.as_str().expect("a text")))
         }),
         "propertyNames" => value
             .as_object()

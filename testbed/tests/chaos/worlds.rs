@@ -83,7 +83,7 @@ fn what_only_real_processes_can_do_ends_well() {
         "backends-change-while-killed",
         "dies-before-every-tenth-call",
         "disk-full",
-        "pod-created-as-it-dies",
+        "pod-created-while-restoring",
         "pod-deleted-while-dead",
         "state-directory-lost",
         "rows-removed",

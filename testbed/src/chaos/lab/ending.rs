@@ -21,8 +21,9 @@ use crate::{
 const WRITES: &str = "volvox_kernel_writes_total";
 /// What is written with nothing changed: garbage is collected from connection tracking.
 const APART: &str = "object=\"conntrack\"";
-/// What is cleared away in the background takes its time.
-const CLEARED: Duration = Duration::from_secs(60);
+/// What is cleared away in the background takes its time: an address of a pod that never came to be is kept for
+/// a minute.
+const CLEARED: Duration = Duration::from_secs(300);
 
 impl World<'_> {
     /// Ends it, and says what was found.

@@ -1,5 +1,6 @@
 //! Failures that users of node agents reported, as histories: each by the name of its report. The
-//! seed varies the order of steps and the moment of deaths.
+//! seed varies the order of steps and the moment of deaths. Those that can be told in files are below
+//! `testbed/histories`.
 
 mod one_that_cannot;
 mod rows;
@@ -192,19 +193,6 @@ pub const ALL: &[Scenario] = &[
         },
     },
     Scenario {
-        name: "c_22067_deleted_while_the_agent_is_dead",
-        make: |random| {
-            let pod = 1 + random.roll(3) as u8;
-            vec![
-                Action::Kill,
-                Action::Remove(pod),
-                Action::Boot { reported: true },
-                steps(random, 200),
-                Action::Add(pod),
-            ]
-        },
-    },
-    Scenario {
         name: "c_38998_a_change_that_fails_is_made_all_the_same",
         make: |random| {
             let kind = random.one_of(&[Fault::Any, Fault::MapFull, Fault::NoMemory, Fault::Half]);
@@ -337,12 +325,6 @@ pub const ALL: &[Scenario] = &[
         },
     },
     Scenario {
-        name: "c_29405_a_pod_that_comes_while_the_agent_restores",
-        make: |random| {
-            vec![Action::Kill, Action::Boot { reported: true }, Action::Add(4), steps(random, 300)]
-        },
-    },
-    Scenario {
         name: "c_37077_everyone_of_before_is_there_or_explained",
         make: |random| {
             let mut actions = restart(random);
@@ -364,10 +346,6 @@ pub const ALL: &[Scenario] = &[
         },
     },
     Scenario { name: "c_29667_connections_of_the_host_outlive_a_restart", make: restart },
-    Scenario {
-        name: "c_29795_a_restart_without_changes_writes_nothing",
-        make: |_| vec![Action::RestartUnchanged],
-    },
     Scenario {
         name: "a_restart_without_changes_writes_nothing_of_devices_and_routes",
         make: |random| {
