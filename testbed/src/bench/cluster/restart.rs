@@ -45,16 +45,18 @@ pub(super) fn measure(
 fn beyond_lists(requests: &[Asked]) -> u64 {
     let mut seen = BTreeSet::new();
     let is_part = |asked: &&Asked| {
-        let path = asked.uri.split('?').next().unwrap_or_default();
+        let (path, query) = asked.uri.split_once('?').unwrap_or((&asked.uri, ""));
+        let selected = query.split('&').find(|it| it.starts_with("fieldSelector="));
         let once = match asked.verb.as_str() {
             // Each page by its own token.
-            "list" => asked.uri.as_str(),
-            "watch" => path,
+            "list" => asked.uri.clone(),
+            // Of definitions that nobody has made, each alone.
+            "watch" => format!("{path}?{}", selected.unwrap_or_default()),
             // Whether the resource is defined.
-            "get" if path.contains("/customresourcedefinitions/") => path,
+            "get" if path.contains("/customresourcedefinitions/") => path.to_owned(),
             _ => return false,
         };
-        seen.insert((asked.verb.clone(), once.to_owned()))
+        seen.insert((asked.verb.clone(), once))
     };
     (requests.len() - requests.iter().filter(is_part).count()) as u64
 }
