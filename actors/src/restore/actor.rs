@@ -144,13 +144,18 @@ impl Restore {
         &mut self,
         cx: &mut Cx<'_, Self>,
         desired: Vec<(EndpointId, IpAddr)>,
-        answer: Result<Vec<Result<(), IpamError>>, AskError>,
+        answer: Result<Vec<Result<String, IpamError>>, AskError>,
     ) {
         // No answer says nothing of the endpoints, and what was reserved may be so again.
         let Ok(answers) = answer else { return self.reserve(cx) };
         for ((id, address), answer) in desired.into_iter().zip(answers) {
             match answer {
-                Ok(()) => drop(self.state.reserved.insert(address, id)),
+                Ok(pool) => {
+                    self.state.reserved.insert(address, id);
+                    if let Some(candidate) = self.state.plan.candidates.get_mut(&id) {
+                        candidate.learn_pool(address, pool);
+                    }
+                }
                 Err(error) => {
                     if let Some(candidate) = self.state.plan.candidates.remove(&id) {
                         let error = format!("its address {address} could not be reserved: {error}");
@@ -168,7 +173,7 @@ impl Restore {
         self.end_phase(cx, "reserve addresses");
         let router: Vec<IpAddr> = self.state.router.iter().collect();
         let desired = router.iter().map(|address| (*address, "router".to_owned())).collect();
-        let reply = Reply::to(move |answer: Result<Vec<Result<(), IpamError>>, AskError>| {
+        let reply = Reply::to(move |answer: Result<Vec<Result<String, IpamError>>, AskError>| {
             let all = answer.as_ref().is_ok_and(|answers| answers.iter().all(Result::is_ok));
             if !all {
                 tracing::error!(?router, ?answer, "router addresses are not reserved");

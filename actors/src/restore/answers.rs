@@ -17,7 +17,7 @@ pub enum RestoreAnswer {
         /// Which, and for whom.
         desired: Vec<(EndpointId, IpAddr)>,
         /// IPAM's answers, in the same order.
-        answer: Result<Vec<Result<(), IpamError>>, AskError>,
+        answer: Result<Vec<Result<String, IpamError>>, AskError>,
     },
     /// What manifests say of ports that no record names.
     Described(Result<BTreeMap<EndpointId, NamedPorts>, AskError>),

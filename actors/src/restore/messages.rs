@@ -1,6 +1,6 @@
 //! Messages to the restore supervisor, its input at start, and the candidates to be restored.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use super::RestoreReport;
 use crate::{
@@ -92,5 +92,17 @@ impl RestoreCandidate {
     /// The addresses that it is to keep.
     pub(super) fn addresses(&self) -> Addresses {
         self.endpoint.spec.addresses
+    }
+
+    /// Which pool an address is of. Only a record in JSON holds that, and what stands there stays.
+    pub(super) fn learn_pool(&mut self, address: IpAddr, pool: String) {
+        let spec = &mut self.endpoint.spec;
+        let known = match address {
+            IpAddr::V4(_) => &mut spec.ipv4_pool,
+            IpAddr::V6(_) => &mut spec.ipv6_pool,
+        };
+        if known.is_empty() && !self.endpoint.on_disk {
+            *known = pool;
+        }
     }
 }

@@ -17,8 +17,9 @@ struct Numbers {
     endpoint: u64,
     /// None while it changes.
     identity: Option<u64>,
-    /// Without the names of pools, which are no numbers.
     addressing: [Value; 2],
+    /// Names of the pools that the addresses are of, where whoever made it named them.
+    pools: [Option<String>; 2],
     mac: Value,
 }
 
@@ -97,8 +98,10 @@ impl Numbers {
     fn difference(&self, now: &Self) -> String {
         let show = |it: &Self| {
             let identity = it.identity.map_or("?".to_owned(), |identity| identity.to_string());
-            let Self { endpoint, addressing: [v4, v6], mac, .. } = it;
-            format!("endpoint {endpoint} of identity {identity} at {v4}, {v6}, {mac}")
+            let Self { endpoint, addressing: [v4, v6], mac, pools: [of_v4, of_v6], .. } = it;
+            let pool = |of: &Option<String>| of.as_ref().map(|it| format!(" of pool {it}"));
+            let [of_v4, of_v6] = [of_v4, of_v6].map(|it| pool(it).unwrap_or_default());
+            format!("endpoint {endpoint} of identity {identity} at {v4}{of_v4}, {v6}{of_v6}, {mac}")
         };
         format!("{} became {}", show(self), show(now))
     }
@@ -106,18 +109,25 @@ impl Numbers {
     /// Whether these are the same later, as far as they are known.
     fn became(&self, later: &Self) -> bool {
         let identity = self.identity.or(later.identity);
-        *later == Self { identity, ..self.clone() }
+        let mut pools = self.pools.clone();
+        for (pool, later) in pools.iter_mut().zip(&later.pools) {
+            *pool = pool.take().or_else(|| later.clone());
+        }
+        *later == Self { identity, pools, ..self.clone() }
     }
 
     fn read(endpoint: &Value) -> Result<(String, Self)> {
         let status = &endpoint["status"];
         let container = status["external-identifiers"]["container-id"].as_str();
         let networking = &status["networking"];
+        let pool = |it: &Value| it.as_str().filter(|name| !name.is_empty()).map(str::to_owned);
+        let addressing = &networking["addressing"][0];
         let identity = status["identity"]["id"].as_u64();
         let numbers = Self {
             endpoint: endpoint["id"].as_u64().context("an endpoint without id")?,
             identity: Some(identity.context("an endpoint without identity")?),
-            addressing: ["ipv4", "ipv6"].map(|it| networking["addressing"][0][it].clone()),
+            addressing: ["ipv4", "ipv6"].map(|it| addressing[it].clone()),
+            pools: ["ipv4-pool-name", "ipv6-pool-name"].map(|it| pool(&addressing[it])),
             mac: networking["mac"].clone(),
         };
         Ok((container.context("an endpoint without container")?.into(), numbers))

@@ -174,7 +174,10 @@ impl Behaviour for Ipam {
             }
             IpamMsg::ReserveAll { desired, reply } => {
                 let allocations = &mut *self.allocations;
-                let one = |(address, owner)| allocations.reserve(address, owner);
+                let one = |(address, owner)| {
+                    allocations.reserve(address, owner)?;
+                    Ok(allocations.pool_name(address).to_owned())
+                };
                 reply.send(desired.into_iter().map(one).collect());
             }
             IpamMsg::Allocate { pool: Some(pool), reply, .. }

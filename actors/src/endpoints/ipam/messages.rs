@@ -125,8 +125,8 @@ pub enum IpamMsg {
     ReserveAll {
         /// The addresses, and for whom each.
         desired: Vec<(IpAddr, String)>,
-        /// Where the answers go, in the same order.
-        reply: Reply<Vec<Result<(), IpamError>>>,
+        /// Where the answers go, in the same order: the name of the pool that each is of.
+        reply: Reply<Vec<Result<String, IpamError>>>,
     },
     /// Hand out an address of one family, or of each that is enabled. Waits for the end of restore.
     Allocate {

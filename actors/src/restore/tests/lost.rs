@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     endpoints::{
-        endpoint::Patch,
+        endpoint::{EndpointSpec, Patch},
         supervisor::{EndpointReference, EndpointsMsg},
     },
     model::{Direction, EndpointId, IdentityId},
@@ -64,9 +64,18 @@ fn c_12367_a_torn_record_is_put_aside_and_made_anew_from_the_kernel() {
 
 #[test]
 fn a_lost_directory_and_a_lost_table_of_identities_change_no_number() {
-    for lost in [vec!["1"], vec!["identities.0.json", "identities.1.json"]] {
+    for lost in [vec!["1", "3"], vec!["identities.0.json", "identities.1.json"]] {
         let mut world = node();
+        let pools = |spec: &EndpointSpec| (spec.ipv4_pool.clone(), spec.ipv6_pool.clone());
+        let of_plugin = EndpointSpec {
+            ipv4_pool: "default".to_owned(),
+            ipv6_pool: "default".to_owned(),
+            ..spec(3)
+        };
+        world.create(of_plugin).unwrap();
+        world.advance(Duration::from_secs(1));
         let view = world.get(ID);
+        let third = world.get(EndpointId(3));
         world.crash();
         let paths: Vec<String> = lost.iter().map(|name| (*name).to_owned()).collect();
         for path in paths {
@@ -76,6 +85,7 @@ fn a_lost_directory_and_a_lost_table_of_identities_change_no_number() {
         back(&mut world);
         let now = world.get(ID);
         assert_eq!((now.identity, &now.spec.addresses), (view.identity, &view.spec.addresses));
+        assert_eq!(pools(&world.get(EndpointId(3)).spec), pools(&third.spec));
     }
 }
 
@@ -108,7 +118,7 @@ fn antrea_313_rows_of_nobody_go_once_everybody_has_settled_and_not_by_time() {
     // Nobody gets that number while something of it is left.
     world.wake();
     world.settle();
-    let used = crate::endpoints::endpoint::EndpointSpec { id: Some(EndpointId(77)), ..spec(3) };
+    let used = EndpointSpec { id: Some(EndpointId(77)), ..spec(3) };
     assert!(world.create(used.clone()).is_err());
     // However long the policy takes to speak: they go when it is proven that nobody claims them.
     world.advance(Duration::from_secs(3600));
@@ -131,18 +141,15 @@ fn c_9599_an_endpoint_without_its_interface_goes_and_its_numbers_are_free_behind
     world.kernel.tamper(|state| state.unplug(101));
     world.fate.refuses("PutIpcache");
     world.boot();
-    let again = crate::endpoints::endpoint::EndpointSpec { id: Some(ID), ..spec(3) };
+    let again = EndpointSpec { id: Some(ID), ..spec(3) };
     assert!(world.create(again.clone()).is_err());
     let addresses = spec(1).addresses;
-    assert!(
-        world.create(crate::endpoints::endpoint::EndpointSpec { addresses, ..spec(3) }).is_err()
-    );
+    assert!(world.create(EndpointSpec { addresses, ..spec(3) }).is_err());
     back_later(&world);
     let report = world.report();
     assert_eq!(report.endpoints[&ID].fate, RestoreOutcome::Failed);
     assert!(!world.disk.files().has("1"));
-    let with_its_address =
-        crate::endpoints::endpoint::EndpointSpec { addresses: spec(1).addresses, ..again };
+    let with_its_address = EndpointSpec { addresses: spec(1).addresses, ..again };
     assert!(world.create(with_its_address).is_ok());
     world.audit();
 }
@@ -218,7 +225,7 @@ fn an_interface_that_two_records_claim_is_the_one_s_for_which_more_speaks() {
 #[test]
 fn an_interface_of_the_same_name_in_another_network_namespace_is_not_taken() {
     let mut world = World::new();
-    let spec = crate::endpoints::endpoint::EndpointSpec { netns_cookie: 5, ..spec(1) };
+    let spec = EndpointSpec { netns_cookie: 5, ..spec(1) };
     world.create(spec).unwrap();
     world.advance(Duration::from_secs(1));
     for (cookie, fate) in [
@@ -308,10 +315,9 @@ fn with_restoring_switched_off_nothing_reaches_what_there_is_and_nothing_of_it_i
     before.0.rows.routes.clear();
     assert_eq!((world.kernel.state(), world.disk.files()), before);
     // Neither its number nor its addresses are given to anybody.
-    let number = crate::endpoints::endpoint::EndpointSpec { id: Some(ID), ..spec(3) };
+    let number = EndpointSpec { id: Some(ID), ..spec(3) };
     assert!(world.create(number).is_err());
-    let address =
-        crate::endpoints::endpoint::EndpointSpec { addresses: spec(1).addresses, ..spec(3) };
+    let address = EndpointSpec { addresses: spec(1).addresses, ..spec(3) };
     assert!(world.create(address).is_err());
     assert!(world.create(spec(3)).is_ok());
     world.restores = true;
