@@ -6,3 +6,4 @@ pub mod devices;
 pub mod invariants;
 pub mod local_node;
 pub mod routes;
+pub mod verification;

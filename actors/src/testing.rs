@@ -26,6 +26,7 @@ mod memory_runtime;
 mod patches;
 mod residue;
 mod settings;
+mod verified;
 mod world;
 
 #[cfg(test)]

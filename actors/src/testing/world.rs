@@ -402,11 +402,13 @@ impl World {
         }
     }
 
-    /// Asserts that every invariant holds, also those of rest.
+    /// Asserts that every invariant holds, also those of rest, and that who looks from outside finds nothing.
     pub fn audit(&self) {
         let all = invariants::ALWAYS.iter().chain(invariants::AT_REST);
         let broken = invariants::check(all, &self.facts());
         assert!(broken.is_empty(), "{broken:#?}");
+        let differences = self.differences();
+        assert!(differences.is_empty(), "{differences:#?}");
     }
 }
 

@@ -13,6 +13,7 @@ use super::{
     dashboard::DashboardArguments,
     install::{InstallArguments, UninstallArguments, UpgradeArguments},
     migrate::MigrateCommand,
+    verify::VerifyArguments,
 };
 
 /// Speak to the node agent
@@ -96,6 +97,9 @@ pub(super) enum Command {
     /// The last restart
     #[command(subcommand)]
     Restore(RestoreCommand),
+    /// Whether the node is as it is to be: kernel, disk and agent are compared, and each difference is
+    /// named; changes nothing, works without the agent
+    Verify(VerifyArguments),
     /// Who waits for whom, and since when; what began a regeneration; which rule drops a packet
     Why(Question),
     /// What the actors did, from the flight recorder; works without the agent

@@ -32,6 +32,12 @@ pub enum ClientError {
     /// It was asked wrongly.
     #[error("{0}")]
     Usage(String),
+    /// What is wrong was said; the code tells which guarantee it breaks.
+    #[error("the node is not as it is to be")]
+    Differs {
+        /// The exit code.
+        code: u8,
+    },
     /// Anything else.
     #[error("{0}")]
     Failed(String),
@@ -65,6 +71,7 @@ impl ClientError {
             Self::Connectivity(ConnectivityError::Usage(_)) => 2,
             Self::NotFound(_) | Self::Dashboard(_) => 4,
             Self::Usage(_) => 2,
+            Self::Differs { code } => *code,
             Self::Rest(_)
             | Self::Datapath(_)
             | Self::Install(_)

@@ -4,7 +4,8 @@
 //! `connectivity` does through `volvox-connectivity`.
 //!
 //! Tables for people, `-o json` for programs. Exit codes: 0 done, 1 failed, 2 asked wrongly,
-//! 3 the agent is not reachable, 4 there is no such thing.
+//! 3 the agent is not reachable, 4 there is no such thing; of `verify` 10 and the number of the first
+//! guarantee that is broken.
 
 mod args;
 mod bpf;
@@ -30,6 +31,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod trace;
+mod verify;
 mod why;
 
 use std::{io, process::ExitCode, time::Duration};
@@ -91,6 +93,9 @@ async fn dispatch(
         Command::Restore(command) => restore::run(client, out, state_dir, command).await,
         Command::Why(question) => {
             why::run(client, out, &Places { state_dir, bpf_root }, &question).await
+        }
+        Command::Verify(arguments) => {
+            verify::run(client, out, (bpf_root, state_dir), &arguments).await
         }
         Command::Trace(trace) => trace::run(out, state_dir, &trace),
         Command::Monitor(filter) => {

@@ -230,6 +230,11 @@ impl FlightView {
         self.0.path.as_deref().filter(|_| !self.is_cut_short())
     }
 
+    /// Whether nothing is to be recorded.
+    pub fn is_off(&self) -> bool {
+        self.0.ring.is_none() && self.0.path.is_none()
+    }
+
     fn is_cut_short(&self) -> bool {
         self.0.ring.as_ref().is_some_and(|ring| ring.0.is_in_memory())
     }

@@ -9,4 +9,5 @@ pub mod flight;
 pub mod http;
 pub mod manifests;
 pub mod monitor;
+pub mod state_files;
 pub mod trace;

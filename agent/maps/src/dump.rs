@@ -2,6 +2,7 @@
 //! metrics. It only reads; services and translations have files of their own below.
 
 mod services;
+mod snapshot;
 mod translations;
 
 use std::{collections::BTreeMap, fs, io, mem::size_of, net::IpAddr, path::Path};

@@ -10,6 +10,7 @@ mod dump;
 pub mod error;
 pub mod pins;
 pub mod policies;
+pub mod programs;
 pub mod resizing;
 mod rings;
 pub mod rows;

@@ -2,6 +2,7 @@
 
 pub(super) mod config;
 pub(super) mod debug_info;
+pub(super) mod desired;
 pub(super) mod endpoint;
 pub(super) mod endpoint_config;
 pub(super) mod endpoint_labels;

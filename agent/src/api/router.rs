@@ -20,8 +20,8 @@ use super::{
     bounds::{addressed, bound_body},
     error::Framed,
     handlers::{
-        config, debug_info, endpoint, endpoint_config, endpoint_labels, endpoint_list, health,
-        identity, ip, ipam, map, node, policy, rows, service, volvox,
+        config, debug_info, desired, endpoint, endpoint_config, endpoint_labels, endpoint_list,
+        health, identity, ip, ipam, map, node, policy, rows, service, volvox,
     },
     metrics,
 };
@@ -169,6 +169,7 @@ fn own() -> Router<Api> {
         .route("/sources", only(&[Method::GET], get(volvox::sources)))
         .route("/ipam", only(&[Method::GET], get(volvox::ipam)))
         .route("/pools", only(&[Method::GET], get(volvox::pools)))
+        .route("/desired", only(&[Method::GET], get(desired::get)))
         .route("/flight", only(&[Method::GET], get(volvox::flight)))
         .route("/endpoint-states", only(&[Method::GET], get(volvox::endpoint_states)))
         .merge(metrics())

@@ -8,13 +8,13 @@ use volvox_actors::ports::{HookState, Intruder, KernelError};
 use volvox_maps::{
     crash,
     error::{DatapathError, netlink, refused},
+    programs::{intruder, is_ours_by_id},
 };
 use volvox_system::netlink::{Filter, NetlinkError, Socket};
 
 use super::{
     generation::Program,
     link::{Replaced, Spot},
-    running::{intruder, is_ours_by_id},
     writes::{Writes, count},
 };
 

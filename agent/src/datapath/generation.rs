@@ -285,12 +285,3 @@ pub(super) fn remove(directory: &Path) -> Result<(), DatapathError> {
         _ => Ok(()),
     }
 }
-
-/// Whether a program is of this agent's making, of whatever version: only those know our maps.
-pub(super) fn is_ours(program: BorrowedFd<'_>) -> io::Result<bool> {
-    let used = sys::program_info(program)?.map_ids;
-    Ok(used
-        .into_iter()
-        .filter_map(|id| Map::by_id(id).ok())
-        .any(|map| map.info().name.starts_with(b"volvox_")))
-}

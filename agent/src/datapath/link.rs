@@ -12,12 +12,13 @@ use volvox_actors::ports::KernelError;
 use volvox_maps::{
     error::{CILIUM_PROGRAMS, foreign, refused},
     pins::{Pins, make_dir, refused_pin, unpin},
+    programs::is_ours,
     sys::{self, TCX_INGRESS},
 };
 use volvox_system::netlink::Direction;
 
 use super::{
-    generation::{Program, is_ours},
+    generation::Program,
     writes::{Writes, count},
 };
 

@@ -3,20 +3,21 @@
 //! Pins say only what an agent meant to run. Somebody may have detached a link, have put a program
 //! before ours, or have mounted another BPF file system over the one where ours are pinned.
 
-use std::{collections::BTreeSet, os::fd::AsFd, path::Path};
+use std::{collections::BTreeSet, path::Path};
 
 use volvox_actors::ports::{HookState, Intruder, KernelError};
 use volvox_maps::{
     crash,
     error::refused,
     pins::Pins,
+    programs::{intruder, is_ours_by_id},
     sys::{self, Running, TCX_EGRESS, TCX_INGRESS},
 };
 use volvox_system::netlink::{Direction, Socket};
 
 use super::{
     filter::{self, AttachMode},
-    generation::{Program, is_ours},
+    generation::Program,
     link::{PinnedLink, Replaced, Spot},
     writes::{Writes, count},
 };
@@ -219,21 +220,6 @@ impl Seat<'_> {
         }
         let others = Lineup::read(self.ifindex, self.spot)?.others_of_ours(None)?;
         others.into_iter().try_for_each(|id| self.dismiss(id))
-    }
-}
-
-/// Who a program is.
-pub(super) fn intruder(program: u32) -> Intruder {
-    let name = sys::program_by_id(program).and_then(sys::program_info).map(|info| info.name);
-    Intruder { program, name: name.unwrap_or_default() }
-}
-
-/// Whether a program is of an agent's making; one that is gone meanwhile is nobody's.
-pub(super) fn is_ours_by_id(id: u32) -> Result<bool, KernelError> {
-    let ours = sys::program_by_id(id).and_then(|program| is_ours(program.as_fd()));
-    match ours {
-        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(false),
-        ours => ours.map_err(|error| refused("read", format!("program {id}"), &error)),
     }
 }
 

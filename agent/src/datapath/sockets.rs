@@ -17,7 +17,7 @@ use volvox_bpf_progs::{Features, SOCKET_OBJECT, SocketHook, build_hash, layouts:
 use volvox_maps::{
     error::DatapathError,
     pins::{Pins, bpffs, make_dir, names, remove_dir, rename, unpin},
-    sys,
+    programs, sys,
 };
 use volvox_system::netns::Netns;
 
@@ -152,8 +152,7 @@ fn strays(pins: &Pins, cgroup: &Cgroup, maps: &Maps) -> Vec<u32> {
         .collect();
     let is_over_ours = |id: u32| {
         let program = sys::program_by_id(id);
-        let ours =
-            program.as_ref().is_ok_and(|it| generation::is_ours(it.as_fd()).unwrap_or(false));
+        let ours = program.as_ref().is_ok_and(|it| programs::is_ours(it.as_fd()).unwrap_or(false));
         ours && program.and_then(generation::Program::of).is_ok_and(|it| it.shares(maps))
     };
     let is_stray = |id: u32| pinned.iter().all(|link| link.prog_id != id) && is_over_ours(id);

@@ -12,6 +12,7 @@ use volvox_bpf_progs::maps::{CONNECTIONS, MAPS, MapType, POLICY};
 use volvox_maps::{
     error::{DatapathError, netlink, refused},
     pins::{Pins, names},
+    programs::is_ours_by_id,
     sys::{self, Map, TCX_INGRESS},
     table::scan,
 };
@@ -21,7 +22,6 @@ use super::{
     DatapathConfig, devices, hooks,
     maglev::TableMaps,
     maps::{describe_map, desired, is_named, new_map, same_layout, same_size},
-    running::is_ours_by_id,
     takeover::{cilium_at, cilium_program},
 };
 

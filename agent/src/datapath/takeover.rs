@@ -34,6 +34,7 @@ use volvox_maps::{
     crash,
     error::{CILIUM_PROGRAMS, DatapathError, netlink, refused},
     pins::{Pins, names},
+    programs::is_ours_by_id,
     rows::{config_from_raw, config_to_raw},
     sys::{self, Map},
 };
@@ -47,7 +48,6 @@ use super::{
     hooks::{self, Hooks, Place, spot},
     link::Spot,
     maps::Maps,
-    running::is_ours_by_id,
     services,
     writes::Writes,
 };

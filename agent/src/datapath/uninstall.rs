@@ -9,17 +9,13 @@ use volvox_maps::{
     crash,
     error::DatapathError,
     pins::{INCOMING, Pins, bpffs, names, remove_dir, unpin},
+    programs::is_ours,
     sys,
 };
 use volvox_system::netlink::Socket;
 
 use super::{
-    devices, filter,
-    generation::{is_ours, remove},
-    hooks,
-    maglev::TABLE,
-    maps::EMPTY_POLICY,
-    routing, sockets,
+    devices, filter, generation::remove, hooks, maglev::TABLE, maps::EMPTY_POLICY, routing, sockets,
 };
 
 /// Removes all that the datapath left on this node, and says what that was: routes, the overlay,

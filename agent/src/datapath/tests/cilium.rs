@@ -16,6 +16,7 @@ use volvox_maps::{
     error::CILIUM_PROGRAMS,
     pins::{Pins, make_dir},
     policies::rows,
+    programs::is_ours_by_id,
     rows::{config_from_raw, policy_entry_to_raw, policy_key_to_raw},
     sys::{self, Map, NewMap, TCX_EGRESS, TCX_INGRESS},
 };
@@ -32,7 +33,6 @@ use crate::datapath::{
     Datapath, DatapathConfig, Inheritance, hand_back,
     hooks::Place,
     maps::{new_map, policy_spec},
-    running::is_ours_by_id,
     survey,
 };
 

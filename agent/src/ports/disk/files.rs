@@ -1,24 +1,12 @@
 //! How the directories are read at the start: sizes are bounded, and errors that may pass are
 //! retried.
 
-use std::{
-    cell::Cell,
-    fs::{self, OpenOptions},
-    io::{self, Read},
-    os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
-    thread,
-    time::Duration,
-};
+use std::{cell::Cell, io, path::PathBuf, thread, time::Duration};
 
 use volvox_actors::state_directory::StateFiles;
+use volvox_inspect::state_files::{bound, directories, read_bounded};
 
 use super::Steps;
-
-/// Longest file that is read from the state directory, in bytes; a record has 2 to 10 thousand.
-const STATE_FILE_MAX: u64 = 1 << 20;
-/// Longest file that is read from the library directory, in bytes: 65,000 identities fit.
-const LIB_FILE_MAX: u64 = 64 << 20;
 
 /// How long all that fails at first is tried again, together: a fault that passes does so soon, and
 /// one that stays must not hold up the start for each file.
@@ -70,49 +58,10 @@ impl StateFiles for DiskFiles {
     }
 
     fn read(&self, path: &str) -> Result<Option<Vec<u8>>, String> {
-        let bound = if path.starts_with("lib/") { LIB_FILE_MAX } else { STATE_FILE_MAX };
+        let most = bound(path);
         let path = self.resolve(path)?;
-        self.persistently(|| read_bounded(&path, bound))
+        self.persistently(|| read_bounded(&path, most))
     }
-}
-
-fn directories(path: &Path) -> io::Result<Vec<String>> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(path)? {
-        let entry = entry?;
-        let is_dir = match entry.file_type() {
-            // One that vanished meanwhile is not there.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-            kind => kind?.is_dir(),
-        };
-        // A name that is no text is not one of ours.
-        if is_dir && let Ok(name) = entry.file_name().into_string() {
-            names.push(name);
-        }
-    }
-    Ok(names)
-}
-
-/// What is no file, or too long for one of ours, has no content.
-fn read_bounded(path: &Path, bound: u64) -> io::Result<Vec<u8>> {
-    // Not blocking: what stands there might be a pipe.
-    let mut options = OpenOptions::new();
-    let mut file = match options.read(true).custom_flags(libc::O_NONBLOCK).open(path) {
-        // A socket, or a device without a driver.
-        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => return Ok(Vec::new()),
-        // A link to itself is damage, too.
-        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => return Ok(Vec::new()),
-        file => file?,
-    };
-    let metadata = file.metadata()?;
-    if !metadata.is_file() || metadata.len() > bound {
-        tracing::warn!(path = %path.display(), bound, "no file of ours, or too long for one");
-        return Ok(Vec::new());
-    }
-    // The length was checked, and one who appends meanwhile gets no further.
-    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
-    file.by_ref().take(bound).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -78,6 +78,7 @@ impl Node {
                 let broken = invariants::check(all, &self.world.facts());
                 broken.first().map(ToString::to_string)
             })
+            .or_else(|| self.world.differences().first().map(ToString::to_string))
     }
 
     /// Somebody outside waits, or the agent has not heard or restored all.
