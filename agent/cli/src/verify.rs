@@ -141,7 +141,8 @@ fn show(out: &mut Output<'_>, verdict: &Verdict) -> Result<(), ClientError> {
         let found = all.get(&guarantee).map_or(0, Vec::len);
         let verdict = match found {
             0 => "well".to_owned(),
-            found => format!("{} differ", count(found, "thing")),
+            1 => "1 thing differs".to_owned(),
+            found => format!("{found} things differ"),
         };
         [guarantee.number().to_string(), guarantee.about().to_owned(), verdict]
     });
