@@ -14,5 +14,5 @@ mod services;
 mod tests;
 
 pub use compare::{Evidence, differences};
-pub use desired::{Desired, DesiredEndpoint, DesiredService, PolicyDigest};
-pub use difference::{Difference, Guarantee};
+pub use desired::{DesiredEndpoint, DesiredNode, ExpectedFrontend, PolicyDigest};
+pub use difference::{Guarantee, NodeDifference};

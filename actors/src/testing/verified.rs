@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::World;
 use crate::{
     endpoints::ipam::IpamMsg,
-    node::verification::{Desired, DesiredEndpoint, Difference, Evidence, differences},
+    node::verification::{DesiredEndpoint, DesiredNode, Evidence, NodeDifference, differences},
     services::service_cache::ServicesMsg,
     state_directory::scan,
 };
@@ -16,10 +16,10 @@ impl World {
         let node_supervisor = self.node_supervisor();
         let services = self.ask(&node_supervisor.services, ServicesMsg::List);
         let status = self.ask(&node_supervisor.services, ServicesMsg::Show);
-        let desired = Desired {
+        let desired = DesiredNode {
             restored: self.report().finished,
             endpoints: self.list().iter().map(|view| DesiredEndpoint::of(view)).collect(),
-            ..Desired::default()
+            ..DesiredNode::default()
         };
         let leases = self.ask(&node_supervisor.ipam, IpamMsg::Dump);
         let desired = desired
@@ -33,7 +33,7 @@ impl World {
     }
 
     /// What is not as it is to be.
-    pub fn differences(&self) -> Vec<Difference> {
+    pub fn differences(&self) -> Vec<NodeDifference> {
         differences(&self.evidence())
     }
 }

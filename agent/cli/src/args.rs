@@ -97,8 +97,7 @@ pub(super) enum Command {
     /// The last restart
     #[command(subcommand)]
     Restore(RestoreCommand),
-    /// Whether the node is as it is to be: kernel, disk and agent are compared, and each difference is
-    /// named; changes nothing, works without the agent
+    /// Whether kernel, disk and agent agree on the node; changes nothing, works without the agent
     Verify(VerifyArguments),
     /// Who waits for whom, and since when; what began a regeneration; which rule drops a packet
     Why(Question),

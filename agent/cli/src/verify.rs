@@ -16,7 +16,7 @@ use std::{
 use clap::Args;
 use serde::Serialize;
 use volvox_actors::{
-    node::verification::{Desired, Difference, Evidence, Guarantee, differences},
+    node::verification::{DesiredNode, Evidence, Guarantee, NodeDifference, differences},
     state_directory::scan,
 };
 use volvox_inspect::state_files::StateDirectory;
@@ -56,7 +56,7 @@ struct Verdict {
     agent: Option<String>,
     /// Numbers of the guarantees of which something differs.
     broken: BTreeSet<u8>,
-    differences: Vec<Difference>,
+    differences: Vec<NodeDifference>,
 }
 
 pub(super) async fn run(
@@ -103,7 +103,7 @@ async fn look(
     bpf_root: &Path,
     directory: &StateDirectory,
 ) -> Result<Verdict, ClientError> {
-    let (desired, agent) = match client.get::<Desired>("/volvox/desired").await {
+    let (desired, agent) = match client.get::<DesiredNode>("/volvox/desired").await {
         Ok(desired) => (Some(desired), None),
         Err(error @ RestError::Unreachable { .. }) => (None, Some(error.to_string())),
         Err(error) if error.status() == Some(404) => {
@@ -132,7 +132,7 @@ fn show(out: &mut Output<'_>, verdict: &Verdict) -> Result<(), ClientError> {
             "No agent says what it wants, so policies and services are not compared: {why}"
         ))?;
     }
-    let mut all: BTreeMap<Guarantee, Vec<&Difference>> = BTreeMap::new();
+    let mut all: BTreeMap<Guarantee, Vec<&NodeDifference>> = BTreeMap::new();
     for difference in &verdict.differences {
         all.entry(difference.guarantee).or_default().push(difference);
     }

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    desired::{Desired, DesiredEndpoint, PolicyDigest},
-    difference::{Difference, Guarantee},
+    desired::{DesiredEndpoint, DesiredNode, PolicyDigest},
+    difference::{Guarantee, NodeDifference},
     endpoints, leftovers, services,
 };
 use crate::{
@@ -22,14 +22,14 @@ pub struct Evidence {
     /// The state directory.
     pub disk: Arc<ScannedDirectory>,
     /// What the agent wants, if one answered.
-    pub desired: Option<Desired>,
+    pub desired: Option<DesiredNode>,
 }
 
 /// All that is not as it is to be.
 ///
 /// Without an agent records on disk say what is wanted of endpoints; of policies and services nobody does
 /// then.
-pub fn differences(evidence: &Evidence) -> Vec<Difference> {
+pub fn differences(evidence: &Evidence) -> Vec<NodeDifference> {
     let Evidence { kernel, disk, desired } = evidence;
     let mut found = Vec::new();
     let recorded = recorded(disk);
@@ -89,9 +89,9 @@ fn of_record(found: &FoundRecord) -> DesiredEndpoint {
     }
 }
 
-fn unserved(endpoint: &DesiredEndpoint) -> Difference {
+fn unserved(endpoint: &DesiredEndpoint) -> NodeDifference {
     let error = endpoint.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
-    Difference {
+    NodeDifference {
         guarantee: Guarantee::Ready,
         about: endpoint.name(),
         found: format!("it is {}{error}", endpoint.state),
@@ -100,11 +100,11 @@ fn unserved(endpoint: &DesiredEndpoint) -> Difference {
 }
 
 /// Records are what the next agent begins with.
-fn on_disk(recorded: &[DesiredEndpoint], desired: &Desired, found: &mut Vec<Difference>) {
+fn on_disk(recorded: &[DesiredEndpoint], desired: &DesiredNode, found: &mut Vec<NodeDifference>) {
     let by_id: BTreeMap<EndpointId, &DesiredEndpoint> =
         recorded.iter().map(|record| (record.id, record)).collect();
     let mut add = |guarantee, endpoint: &DesiredEndpoint, what: String| {
-        found.push(Difference {
+        found.push(NodeDifference {
             guarantee,
             about: endpoint.name(),
             found: what,
@@ -131,16 +131,16 @@ fn on_disk(recorded: &[DesiredEndpoint], desired: &Desired, found: &mut Vec<Diff
 }
 
 /// What the agent's auditor and recorder say themselves.
-fn said_by_agent(desired: &Desired, found: &mut Vec<Difference>) {
+fn said_by_agent(desired: &DesiredNode, found: &mut Vec<NodeDifference>) {
     for (invariant, all) in &desired.broken {
-        found.extend(all.iter().map(|what| Difference {
+        found.extend(all.iter().map(|what| NodeDifference {
             guarantee: Guarantee::Numbers,
             about: format!("the agent's own look ({invariant})"),
             found: what.clone(),
             remedy: "keep a recording (`volvox trace --export`) and report it".to_owned(),
         }));
     }
-    found.extend(desired.recorder.iter().map(|trouble| Difference {
+    found.extend(desired.recorder.iter().map(|trouble| NodeDifference {
         guarantee: Guarantee::Explained,
         about: "the flight recorder".to_owned(),
         found: trouble.clone(),
@@ -149,10 +149,10 @@ fn said_by_agent(desired: &Desired, found: &mut Vec<Difference>) {
 }
 
 /// What cannot be read back.
-fn unreadable(kernel: &KernelSnapshot, disk: &ScannedDirectory, found: &mut Vec<Difference>) {
+fn unreadable(kernel: &KernelSnapshot, disk: &ScannedDirectory, found: &mut Vec<NodeDifference>) {
     let mut add = |about: String, what: String, remedy: &str| {
         let guarantee = Guarantee::Recorded;
-        found.push(Difference { guarantee, about, found: what, remedy: remedy.to_owned() });
+        found.push(NodeDifference { guarantee, about, found: what, remedy: remedy.to_owned() });
     };
     for put_aside in &disk.quarantined {
         let remedy =

@@ -17,7 +17,7 @@ use crate::{
 /// All of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
-pub struct Desired {
+pub struct DesiredNode {
     /// Whether the restart is over: before, more may be there than is wanted.
     pub restored: bool,
     /// The endpoints.
@@ -27,7 +27,7 @@ pub struct Desired {
     /// Addresses that somebody may still claim.
     pub claimable: BTreeMap<IpAddr, String>,
     /// Services that the kernel is to have by now.
-    pub services: Vec<DesiredService>,
+    pub services: Vec<ExpectedFrontend>,
     /// Whether every source of services has said what it knows.
     pub services_known: bool,
     /// What the agent's own auditor found at its last look, by the invariant's name.
@@ -78,7 +78,7 @@ pub struct PolicyDigest {
 
 /// A service's frontend as it is to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DesiredService {
+pub struct ExpectedFrontend {
     /// Its number.
     pub id: ServiceId,
     /// Where it is reached, as `ADDRESS:PORT/PROTOCOL`, with `/i` for packets from inside.
@@ -137,7 +137,7 @@ impl DesiredEndpoint {
     }
 }
 
-impl Desired {
+impl DesiredNode {
     /// The addresses that are handed out.
     #[must_use]
     pub fn with_leases(mut self, leases: &BTreeMap<IpAddr, AddressLease>) -> Self {
@@ -155,7 +155,7 @@ impl Desired {
     #[must_use]
     pub fn with_services(mut self, all: &[ServiceView], known: bool) -> Self {
         let realised = all.iter().filter(|view| view.realised);
-        let desired = realised.map(|view| DesiredService {
+        let desired = realised.map(|view| ExpectedFrontend {
             id: view.id,
             frontend: view.frontend.to_string(),
             backends: (view.backends.iter())

@@ -58,7 +58,7 @@ impl Guarantee {
 
 /// One thing that differs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Difference {
+pub struct NodeDifference {
     /// The guarantee that it breaks.
     pub guarantee: Guarantee,
     /// What it is about: an endpoint, an address, a service.
@@ -69,7 +69,7 @@ pub struct Difference {
     pub remedy: String,
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for NodeDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}; {}", self.about, self.found, self.remedy)
     }

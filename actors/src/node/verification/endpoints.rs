@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, net::IpAddr};
 use ipnet::IpNet;
 
 use super::{
-    desired::{Desired, DesiredEndpoint, PolicyDigest},
-    difference::{Difference, Guarantee},
+    desired::{DesiredEndpoint, DesiredNode, PolicyDigest},
+    difference::{Guarantee, NodeDifference},
 };
 use crate::ports::{Attachment, ConfigRow, HookState, KernelSnapshot};
 
@@ -17,11 +17,11 @@ const WRITTEN_AGAIN: &str = "the agent writes it again within its next sweep for
 pub(super) fn compare(
     endpoint: &DesiredEndpoint,
     kernel: &KernelSnapshot,
-    found: &mut Vec<Difference>,
+    found: &mut Vec<NodeDifference>,
 ) {
     let mut add = |guarantee, what: String, remedy: &str| {
         let (about, remedy) = (endpoint.name(), remedy.to_owned());
-        found.push(Difference { guarantee, about, found: what, remedy });
+        found.push(NodeDifference { guarantee, about, found: what, remedy });
     };
     if let Some((ifindex, name)) = &endpoint.interface {
         let link = kernel.links.get(ifindex);
@@ -165,7 +165,7 @@ fn rows(
 pub(super) fn compare_policy(
     endpoint: &DesiredEndpoint,
     has: Option<PolicyDigest>,
-    found: &mut Vec<Difference>,
+    found: &mut Vec<NodeDifference>,
 ) {
     let what = match has {
         Some(has) if has == endpoint.policy => return,
@@ -175,7 +175,7 @@ pub(super) fn compare_policy(
         Some(_) => "its policy map has other rows than are wanted".to_owned(),
         None => "it has no policy map: all its packets are dropped".to_owned(),
     };
-    found.push(Difference {
+    found.push(NodeDifference {
         guarantee: Guarantee::Enforced,
         about: endpoint.name(),
         found: what,
@@ -184,7 +184,7 @@ pub(super) fn compare_policy(
 }
 
 /// Addresses and interfaces that more than one endpoint has.
-pub(super) fn shared(all: &[DesiredEndpoint], found: &mut Vec<Difference>) {
+pub(super) fn shared(all: &[DesiredEndpoint], found: &mut Vec<NodeDifference>) {
     let mut owners: BTreeMap<String, Vec<&DesiredEndpoint>> = BTreeMap::new();
     for endpoint in all.iter().filter(|endpoint| !endpoint.leaving) {
         for address in endpoint.lxc.keys() {
@@ -196,7 +196,7 @@ pub(super) fn shared(all: &[DesiredEndpoint], found: &mut Vec<Difference>) {
     }
     for (about, several) in owners.into_iter().filter(|(_, all)| all.len() > 1) {
         let names: Vec<_> = several.iter().map(|endpoint| endpoint.name()).collect();
-        found.push(Difference {
+        found.push(NodeDifference {
             guarantee: Guarantee::Numbers,
             about,
             found: format!("{} have it", names.join(" and ")),
@@ -206,7 +206,7 @@ pub(super) fn shared(all: &[DesiredEndpoint], found: &mut Vec<Difference>) {
 }
 
 /// Each address of an endpoint is handed out to it, and what pods have is an endpoint's.
-pub(super) fn compare_leases(desired: &Desired, found: &mut Vec<Difference>) {
+pub(super) fn compare_leases(desired: &DesiredNode, found: &mut Vec<NodeDifference>) {
     let used: BTreeMap<IpAddr, &DesiredEndpoint> = desired
         .endpoints
         .iter()
@@ -214,7 +214,7 @@ pub(super) fn compare_leases(desired: &Desired, found: &mut Vec<Difference>) {
         .collect();
     for (address, endpoint) in used.iter().filter(|(_, endpoint)| !endpoint.leaving) {
         if !desired.leases.contains_key(address) && !desired.claimable.contains_key(address) {
-            found.push(Difference {
+            found.push(NodeDifference {
                 guarantee: Guarantee::Numbers,
                 about: endpoint.name(),
                 found: format!("its address {address} is not handed out: another pod may get it"),
@@ -226,7 +226,7 @@ pub(super) fn compare_leases(desired: &Desired, found: &mut Vec<Difference>) {
     let of_pods = desired.leases.iter().filter(|(_, owner)| owner.contains('/'));
     for (address, owner) in of_pods.filter(|(address, _)| !used.contains_key(address)) {
         if desired.restored {
-            found.push(Difference {
+            found.push(NodeDifference {
                 guarantee: Guarantee::Clean,
                 about: format!("address {address}"),
                 found: format!("it is handed out to {owner}, and no endpoint has it"),

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::{
-    desired::Desired,
-    difference::{Difference, Guarantee},
+    desired::DesiredNode,
+    difference::{Guarantee, NodeDifference},
 };
 use crate::{
     model::{EndpointId, EndpointKind},
@@ -16,12 +16,12 @@ use crate::{
 pub(super) fn find(
     kernel: &KernelSnapshot,
     disk: &ScannedDirectory,
-    desired: Option<&Desired>,
-    found: &mut Vec<Difference>,
+    desired: Option<&DesiredNode>,
+    found: &mut Vec<NodeDifference>,
 ) {
     let mut add = |about: String, what: String, remedy: &str| {
         let (guarantee, remedy) = (Guarantee::Clean, remedy.to_owned());
-        found.push(Difference { guarantee, about, found: what, remedy });
+        found.push(NodeDifference { guarantee, about, found: what, remedy });
     };
     let recorded: BTreeSet<EndpointId> =
         disk.records.iter().map(|found| found.record.id).chain(unreadable(disk)).collect();

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    desired::Desired,
-    difference::{Difference, Guarantee},
+    desired::DesiredNode,
+    difference::{Guarantee, NodeDifference},
 };
 use crate::{
     model::BackendId,
@@ -23,7 +23,11 @@ fn address(frontend: &str) -> &str {
 }
 
 /// What the kernel has of them, against what is wanted.
-pub(super) fn compare(desired: &Desired, tables: &ServiceTables, found: &mut Vec<Difference>) {
+pub(super) fn compare(
+    desired: &DesiredNode,
+    tables: &ServiceTables,
+    found: &mut Vec<NodeDifference>,
+) {
     let mut slots: BTreeMap<String, BTreeMap<u16, SlotRow>> = BTreeMap::new();
     for ((frontend, slot), row) in &tables.slots {
         slots.entry(frontend.to_string()).or_default().insert(*slot, *row);
@@ -32,7 +36,7 @@ pub(super) fn compare(desired: &Desired, tables: &ServiceTables, found: &mut Vec
         tables.backends.iter().map(|(id, row)| (*id, row.at.to_string())).collect();
     let mut add = |guarantee, frontend: &str, what: String| {
         let (about, remedy) = (format!("service {frontend}"), WRITTEN_AGAIN.to_owned());
-        found.push(Difference { guarantee, about, found: what, remedy });
+        found.push(NodeDifference { guarantee, about, found: what, remedy });
     };
     for service in &desired.services {
         let frontend = &service.frontend;

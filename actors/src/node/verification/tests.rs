@@ -113,7 +113,7 @@ fn records_that_are_lost_or_others_and_directories_of_nobody_are_found() {
 #[test]
 fn endpoints_that_are_not_served_share_an_address_or_have_none_handed_out_are_named() {
     let (_world, evidence) = node();
-    let with = |change: &dyn Fn(&mut Desired)| {
+    let with = |change: &dyn Fn(&mut DesiredNode)| {
         let mut evidence = evidence.clone();
         change(evidence.desired.as_mut().unwrap());
         differences(&evidence)
@@ -145,8 +145,8 @@ fn endpoints_that_are_not_served_share_an_address_or_have_none_handed_out_are_na
 fn what_an_agent_wants_survives_the_way_to_the_client() {
     let (_world, evidence) = node();
     let text = serde_json::to_string(&evidence.desired).unwrap();
-    let read: Option<Desired> = serde_json::from_str(&text).unwrap();
+    let read: Option<DesiredNode> = serde_json::from_str(&text).unwrap();
     assert_eq!(read, evidence.desired);
     // An agent of another version may say less.
-    assert!(serde_json::from_str::<Desired>("{}").is_ok());
+    assert!(serde_json::from_str::<DesiredNode>("{}").is_ok());
 }

@@ -67,11 +67,8 @@ fn a_lost_directory_and_a_lost_table_of_identities_change_no_number() {
     for lost in [vec!["1", "3"], vec!["identities.0.json", "identities.1.json"]] {
         let mut world = node();
         let pools = |spec: &EndpointSpec| (spec.ipv4_pool.clone(), spec.ipv6_pool.clone());
-        let of_plugin = EndpointSpec {
-            ipv4_pool: "default".to_owned(),
-            ipv6_pool: "default".to_owned(),
-            ..spec(3)
-        };
+        let pool = "default".to_owned();
+        let of_plugin = EndpointSpec { ipv4_pool: pool.clone(), ipv6_pool: pool, ..spec(3) };
         world.create(of_plugin).unwrap();
         world.advance(Duration::from_secs(1));
         let view = world.get(ID);

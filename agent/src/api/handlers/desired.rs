@@ -7,7 +7,7 @@ use volvox_actors::{
     model::Labels,
     node::{
         auditor::AuditorMsg,
-        verification::{Desired, DesiredEndpoint},
+        verification::{DesiredEndpoint, DesiredNode},
     },
     restore::RestoreMsg,
     services::service_cache::ServicesMsg,
@@ -30,12 +30,12 @@ pub(crate) async fn get(State(api): State<Api>) -> Answer {
         None if !api.flight.is_off() => api.flight.troubles(),
         _ => Vec::new(),
     };
-    let desired = Desired {
+    let desired = DesiredNode {
         restored,
         endpoints: views.iter().map(|view| DesiredEndpoint::of(view)).collect(),
         broken: audit.broken.clone(),
         recorder,
-        ..Desired::default()
+        ..DesiredNode::default()
     };
     let known = status.awaited.is_empty() && status.open == 0;
     ok(&desired.with_leases(&leases).with_services(&services, known))
