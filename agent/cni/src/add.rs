@@ -161,11 +161,12 @@ async fn allocate(
     let client = call.client.clone().deadline(IPAM_DEADLINE);
     // The agent takes an address back that no endpoint claims in time.
     let headers = [("expiration", "true")];
-    let allocated: IpamResponse =
-        client.send(Method::POST, &path, &headers, None::<&Value>).await?.json()?;
+    let allocation = client.send(Method::POST, &path, &headers, None::<&Value>);
+    let attachment = call.invocation.attachment_id();
+    let (allocation, earlier) = tokio::join!(allocation, attachment::endpoint(call, &attachment));
+    let allocated: IpamResponse = allocation?.json()?;
     undo.addresses = allocated.address.addresses().iter().collect();
-    let earlier = attachment::endpoint(call, &call.invocation.attachment_id()).await?;
-    Ok((allocated, earlier))
+    Ok((allocated, earlier?))
 }
 
 /// Each address with the router of its family.
