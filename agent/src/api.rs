@@ -8,6 +8,7 @@
 mod bounds;
 mod container_runtime;
 mod devices;
+mod endpoint_name;
 mod endpoint_spec;
 mod error;
 mod extract;

@@ -13,6 +13,7 @@ use super::{
     dashboard::DashboardArguments,
     install::{InstallArguments, UninstallArguments, UpgradeArguments},
     migrate::MigrateCommand,
+    monitor::MonitorFilter,
     verify::VerifyArguments,
 };
 
@@ -193,7 +194,9 @@ pub(super) enum EndpointCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct EndpointName {
-    /// Its number, or a prefix and a value: pod-name:NAMESPACE/POD, container-id:ID, ipv4:ADDRESS
+    /// Its number, NAMESPACE/POD, a pod's name if one only has it, an address, a container's identifier, or
+    /// PREFIX:VALUE
+    #[arg(value_name = "ENDPOINT")]
     pub(super) id: String,
 }
 
@@ -313,12 +316,13 @@ pub(super) enum ListCommand {
     List,
 }
 
-#[derive(Clone, Copy, Debug, Subcommand)]
+#[derive(Clone, Debug, Subcommand)]
 pub(super) enum PolicyListCommand {
     /// The rows of one endpoint's policy, or of all
     List {
-        /// The endpoint's number
-        id: Option<u16>,
+        /// The endpoint
+        #[arg(value_name = "ENDPOINT")]
+        id: Option<String>,
     },
 }
 
@@ -353,6 +357,7 @@ pub(super) enum RestoreCommand {
 #[derive(Debug, Args)]
 pub(super) struct Question {
     /// Begin at this endpoint; all waits if none is named
+    #[arg(value_name = "ENDPOINT")]
     pub(super) id: Option<String>,
     /// What its last regeneration came from; works without the agent
     #[arg(long, requires = "id", conflicts_with = "dropped")]
@@ -437,9 +442,9 @@ pub(super) struct Export {
 
 #[derive(Debug, Args)]
 pub(super) struct TraceFilter {
-    /// Only what this endpoint did, got and waited for, by number
-    #[arg(long, value_name = "ID")]
-    pub(super) endpoint: Option<u16>,
+    /// Only what this endpoint did, got and waited for; by number, unless it is on this node
+    #[arg(long, value_name = "ENDPOINT")]
+    pub(super) endpoint: Option<String>,
     /// Only what followed from this outside event, by its number in the column ROOT
     #[arg(long, value_name = "NUMBER")]
     pub(super) root: Option<u64>,
@@ -472,29 +477,4 @@ impl From<&str> for Lifetime {
             text => text.parse().map_or_else(|_| Self::File(text.into()), Self::Number),
         }
     }
-}
-
-#[derive(Debug, Args)]
-pub(super) struct MonitorFilter {
-    /// Only what this endpoint sends or receives, by number; repeated: any of them
-    #[arg(long = "endpoint", value_name = "ID")]
-    pub(super) endpoints: Vec<u16>,
-    /// Only records of this kind; repeated: any of them
-    #[arg(short, long = "type", value_enum, value_name = "TYPE")]
-    pub(super) kinds: Vec<RecordKind>,
-    /// End after so many records
-    #[arg(long, value_name = "NUMBER")]
-    pub(super) count: Option<u64>,
-}
-
-/// Kinds of records of the datapath.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum RecordKind {
-    /// A packet was dropped
-    Drop,
-    /// A packet passed a point of observation
-    Trace,
-    /// A policy was consulted
-    #[value(name = "policy-verdict")]
-    PolicyVerdict,
 }

@@ -13,6 +13,7 @@ use volvox_rest::models::{last_port, protocol_name};
 use super::{
     args::{BpfCommand, LbCommand, ListCommand, PolicyListCommand},
     error::ClientError,
+    named::endpoint_number,
     output::Output,
 };
 
@@ -25,7 +26,10 @@ pub(super) fn run(
     match command {
         BpfCommand::Lxc(ListCommand::List) => lxc(out, &dump),
         BpfCommand::Ipcache(ListCommand::List) => ipcache(out, &dump),
-        BpfCommand::Policy(PolicyListCommand::List { id }) => policy(out, &dump, id),
+        BpfCommand::Policy(PolicyListCommand::List { id }) => {
+            let id = id.map(|id| endpoint_number(bpf_root, &id)).transpose()?;
+            policy(out, &dump, id)
+        }
         BpfCommand::Ct(ListCommand::List) => connections(out, &dump),
         BpfCommand::Nat(ListCommand::List) => translations(out, &dump),
         BpfCommand::Lb(LbCommand::List(tables)) => load_balancing::list(out, &dump, tables),

@@ -22,6 +22,7 @@ mod ipam;
 mod metrics;
 mod migrate;
 mod monitor;
+mod named;
 mod output;
 mod policy;
 mod restore;
@@ -97,10 +98,13 @@ async fn dispatch(
         Command::Verify(arguments) => {
             verify::run(client, out, (bpf_root, state_dir), &arguments).await
         }
-        Command::Trace(trace) => trace::run(out, state_dir, &trace),
+        Command::Trace(trace) => trace::run(out, (bpf_root, state_dir), &trace),
         Command::Monitor(filter) => {
             let source = monitor::Source::open(&socket, bpf_root)?;
-            monitor::run(client, out, source, &filter).await
+            let endpoints = filter.endpoints.iter();
+            let endpoints = endpoints.map(|it| named::endpoint_number(bpf_root, it));
+            let endpoints = endpoints.collect::<Result<Vec<_>, _>>()?;
+            monitor::run(client, out, source, (&filter, &endpoints)).await
         }
         Command::Metrics => metrics::run(client, out).await,
         Command::Dashboard(arguments) => dashboard::run(out, &arguments).await,

@@ -1,5 +1,6 @@
 //! What the datapath does with packets, as it happens.
 
+mod args;
 mod connection;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
@@ -20,17 +21,14 @@ use volvox_inspect::monitor::notice;
 use volvox_maps::Event;
 use volvox_rest::RestClient;
 
-pub(super) use self::source::Source;
+pub(super) use self::{args::MonitorFilter, source::Source};
 use self::{
+    args::RecordKind,
     line::{Line, Verdicts},
     origins::Origins,
     text::text,
 };
-use super::{
-    args::{MonitorFilter, RecordKind},
-    error::ClientError,
-    output::Output,
-};
+use super::{error::ClientError, output::Output};
 
 /// How long one wait for records may take, so that a signal is noticed.
 const WAIT: Duration = Duration::from_secs(1);
@@ -54,7 +52,7 @@ pub(super) async fn run(
     client: &RestClient,
     out: &mut Output<'_>,
     mut source: Source,
-    filter: &MonitorFilter,
+    (filter, endpoints): (&MonitorFilter, &[u16]),
 ) -> Result<(), ClientError> {
     let mut origins = Origins::default();
     let mut verdicts = Verdicts::default();
@@ -74,7 +72,7 @@ pub(super) async fn run(
                     }
                     let Some(record) = Record::parse(&bytes) else { continue };
                     let mut line = verdicts.line(cpu, &record);
-                    if left > 0 && expected(filter, &line) {
+                    if left > 0 && expected((filter, endpoints), &line) {
                         line.origins = origins.of(client, line.cookie()).await;
                         write(out, &line)?;
                         left -= 1;
@@ -111,13 +109,12 @@ fn reported(out: &mut Output<'_>, text: &str) -> Result<(), ClientError> {
     }
 }
 
-fn expected(filter: &MonitorFilter, line: &Line) -> bool {
+fn expected((filter, endpoints): (&MonitorFilter, &[u16]), line: &Line) -> bool {
     let kind = match line.record {
         line::Kind::Drop { .. } => RecordKind::Drop,
         line::Kind::Trace { .. } => RecordKind::Trace,
         line::Kind::PolicyVerdict { .. } => RecordKind::PolicyVerdict,
     };
-    let endpoints = &filter.endpoints;
     (filter.kinds.is_empty() || filter.kinds.contains(&kind))
         && (endpoints.is_empty() || endpoints.iter().any(|id| line.concerns(*id)))
 }

@@ -22,12 +22,13 @@ use volvox_system::SystemClock;
 use super::{
     args::{Export, Lifetime, TraceArguments, TraceFormat},
     error::ClientError,
+    named::endpoint_number,
     output::Output,
 };
 
 pub(super) fn run(
     out: &mut Output<'_>,
-    state_dir: &Path,
+    (bpf_root, state_dir): (&Path, &Path),
     arguments: &TraceArguments,
 ) -> Result<(), ClientError> {
     let filter = match &arguments.export {
@@ -36,7 +37,9 @@ pub(super) fn run(
     };
     let flight = read(state_dir, &filter.life)?;
     let story = Story::new(&flight);
-    let selection = Selection { endpoint: filter.endpoint, root: filter.root, since: filter.since };
+    let number = |text: &String| endpoint_number(bpf_root, text);
+    let endpoint = filter.endpoint.as_ref().map(number).transpose()?;
+    let selection = Selection { endpoint, root: filter.root, since: filter.since };
     let mut events = selection.of(&story, end(&story));
     if let Some(TraceFormat::Export(to)) = &arguments.export {
         let value = match (to.perfetto, to.otlp) {

@@ -3,6 +3,7 @@
 
 mod dropped;
 mod regenerated;
+mod unborn;
 
 use std::path::Path;
 
@@ -20,6 +21,7 @@ use volvox_rest::{
 use super::{
     args::{Lifetime, Question},
     error::ClientError,
+    named::endpoint_number,
     output::{Output, seconds},
     restore::lost_line,
     trace,
@@ -41,44 +43,66 @@ pub(super) async fn run(
         return out.answer(&client.get::<WaitList>("/volvox/waits").await?, all);
     };
     if question.regenerated {
-        let number = number(client, id).await?;
+        let number = number(client, places.bpf_root, id).await?;
         return regenerated::run(out, places.state_dir, number);
     }
     if question.dropped {
-        let number = number(client, id).await?;
+        let number = number(client, places.bpf_root, id).await?;
         return dropped::run(client, out, places.bpf_root, number, question).await;
     }
     let path = format!("/volvox/endpoint/{}/why", escape(id));
     match client.get::<Why>(&path).await {
         Ok(why) => out.answer(&why, one),
         // The dead cannot be asked, but they left a record.
-        Err(error @ RestError::Unreachable { .. }) => match id.parse() {
+        Err(error @ RestError::Unreachable { .. }) => match endpoint_number(places.bpf_root, id) {
             Ok(number) => of_the_dead(out, places.state_dir, number, error),
             Err(_) => Err(error.into()),
         },
         Err(error) if error.status() == Some(404) => {
             let lost = Evidence::at(places.state_dir).lost(&boot_id());
             let is_it = |lost: &&Lost| {
-                let pod = lost.pod.as_ref().map(|pod| format!("pod-name:{pod}"));
-                lost.id.to_string() == *id || pod.as_ref() == Some(id)
+                let name = id.strip_prefix("pod-name:").unwrap_or(id);
+                let pod = lost.pod.as_ref();
+                let is_pod = pod.is_some_and(|pod| {
+                    pod == name || pod.split_once('/').is_some_and(|(_, bare)| bare == name)
+                });
+                lost.id.to_string() == *id || is_pod
             };
             match lost.iter().rev().find(is_it) {
                 Some(lost) => out.answer(lost, |out, lost| out.line(lost_line(lost))),
-                None => Err(error.into()),
+                None => not_made(client, out, id, error).await,
             }
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// The endpoint's number, whatever it is called by.
-async fn number(client: &RestClient, id: &str) -> Result<u16, ClientError> {
-    match id.parse() {
-        Ok(number) => Ok(number),
-        Err(_) => {
-            let endpoint: Endpoint = client.get(&format!("/endpoint/{}", escape(id))).await?;
-            Ok(endpoint.id)
-        }
+/// A pod that is asked for and has no endpoint yet, or that nobody knows.
+async fn not_made(
+    client: &RestClient,
+    out: &mut Output<'_>,
+    id: &str,
+    unknown: RestError,
+) -> Result<(), ClientError> {
+    let waits = unborn::waits(client, id).await?;
+    if waits.is_empty() {
+        return Err(unknown.into());
+    }
+    out.answer(&waits, |out, waits| {
+        out.line(format!("{id} has no endpoint yet. What is asked for it:"))?;
+        waits.iter().try_for_each(|wait| out.line(format!("  {}", sentence(wait))))
+    })
+}
+
+/// The endpoint's number, whatever it is called by; the kernel is asked where no agent answers.
+async fn number(client: &RestClient, bpf_root: &Path, id: &str) -> Result<u16, ClientError> {
+    if let Ok(number) = id.parse() {
+        return Ok(number);
+    }
+    match client.get::<Endpoint>(&format!("/endpoint/{}", escape(id))).await {
+        Ok(endpoint) => Ok(endpoint.id),
+        Err(RestError::Unreachable { .. }) => endpoint_number(bpf_root, id),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -65,6 +65,7 @@ fn every_command_answers_people_and_programs() {
             ensure!(!node.volvox(words)?.trim().is_empty(), "volvox {words} writes nothing");
             node.json(words)?;
         }
+        names_lead_to_one_endpoint(&node)?;
         let metrics = node.volvox("metrics")?;
         ensure!(metrics.contains("\ncilium_endpoint 2.0\n"), "{metrics}");
         // As in Cilium all policy maps share one row, and Cilium's alerts find it by its prefix.
@@ -80,9 +81,34 @@ fn every_command_answers_people_and_programs() {
         node.kill_agent()?;
         ensure!(code(&node, "status")? == Some(3), "nobody is there");
         // The kernel still tells what it does.
-        ensure!(node.json("bpf policy list")?.as_array().is_some_and(|rows| !rows.is_empty()));
+        for words in ["bpf policy list", "bpf policy list web", "bpf policy list shop/web"] {
+            ensure!(node.json(words)?.as_array().is_some_and(|rows| !rows.is_empty()), "{words}");
+        }
+        ensure!(!node.volvox("trace --endpoint shop/web")?.trim().is_empty());
         Ok(())
     });
+}
+
+/// Whatever an endpoint is called by, it is the same one.
+fn names_lead_to_one_endpoint(node: &Node) -> Result<()> {
+    let web = node.json("endpoint get pod-name:shop/web")?;
+    let status = &web["status"];
+    let address = status["networking"]["addressing"][0]["ipv4"].as_str().context("no address")?;
+    let container =
+        status["external-identifiers"]["container-id"].as_str().context("no container")?;
+    for name in ["web", "shop/web", address, container, &container[..12]] {
+        let found = node.json(&format!("endpoint get {name}"))?;
+        ensure!(found["id"] == web["id"], "{name}: {found}");
+        node.json(&format!("why {name}"))?;
+    }
+    for name in ["cache", "shop/cache", "10.99.0.1"] {
+        for words in ["endpoint get", "why", "bpf policy list"] {
+            let output = node.client(&format!("{words} {name}")).output()?;
+            let complaint = String::from_utf8_lossy(&output.stderr);
+            ensure!(output.status.code() == Some(4), "volvox {words} {name}: {complaint}");
+        }
+    }
+    Ok(())
 }
 
 #[test]

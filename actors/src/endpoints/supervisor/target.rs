@@ -15,6 +15,12 @@ pub enum TargetError {
     /// The number is no number.
     #[error("invalid endpoint id {0:?}: a number from 1 to 65535 is expected")]
     NoNumber(String),
+    /// It may be a pod's name, or the beginning of a container's identifier: whoever knows the endpoints can
+    /// say.
+    #[error(
+        "invalid endpoint id {0:?}: a number, NAMESPACE/POD, an address or PREFIX:VALUE is expected"
+    )]
+    Word(String),
     /// The number is larger than any endpoint's.
     #[error("endpoint id too large: {0}")]
     TooLarge(u64),
@@ -32,9 +38,12 @@ const PREFIXES: &str = "cilium-local, container-id, container-name, cni-attachme
 impl FromStr for EndpointReference {
     type Err = TargetError;
 
-    /// Reads `prefix:value`, or a bare number.
+    /// Reads `prefix:value`, or what needs no prefix: a number, an address, `namespace/pod`.
     fn from_str(text: &str) -> Result<Self, TargetError> {
-        let (prefix, value) = text.split_once(':').unwrap_or(("cilium-local", text));
+        if let Ok(address) = text.parse() {
+            return Ok(Self::Address(address));
+        }
+        let Some((prefix, value)) = text.split_once(':') else { return bare(text) };
         match prefix {
             "cilium-local" => number(value).map(Self::Id),
             "container-id" => Ok(Self::ContainerId(value.to_owned())),
@@ -47,6 +56,18 @@ impl FromStr for EndpointReference {
                 .map_err(|_| TargetError::NoAddress(value.to_owned())),
             other => Err(TargetError::NoPrefix(other.to_owned())),
         }
+    }
+}
+
+fn bare(text: &str) -> Result<EndpointReference, TargetError> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return number(text).map(EndpointReference::Id);
+    }
+    match text.split_once('/') {
+        Some((namespace, pod)) if !namespace.is_empty() && !pod.is_empty() => {
+            Ok(EndpointReference::Pod(text.to_owned()))
+        }
+        _ => Err(TargetError::Word(text.to_owned())),
     }
 }
 
@@ -106,6 +127,9 @@ mod tests {
             ("cni-attachment-id:ab:eth0", EndpointReference::AttachmentId("ab:eth0".into())),
             ("pod-name:ns/web", EndpointReference::Pod("ns/web".into())),
             ("cep-name:ns/web", EndpointReference::Pod("ns/web".into())),
+            ("ns/web", EndpointReference::Pod("ns/web".into())),
+            ("10.0.0.1", EndpointReference::Address([10, 0, 0, 1].into())),
+            ("fd00::1", EndpointReference::Address("fd00::1".parse().unwrap())),
             ("ipv4:10.0.0.1", EndpointReference::Address([10, 0, 0, 1].into())),
             ("ipv6:fd00::1", EndpointReference::Address("fd00::1".parse().unwrap())),
         ] {
@@ -117,7 +141,11 @@ mod tests {
     fn names_what_is_wrong() {
         let error = |text: &str| text.parse::<EndpointReference>().unwrap_err().to_string();
         assert_eq!(error("99999"), "endpoint id too large: 99999");
-        assert!(error("x").contains("a number from 1 to 65535"));
+        assert!(error("cilium-local:x").contains("a number from 1 to 65535"));
+        assert!(error("").contains("a number from 1 to 65535"));
+        for word in ["web", "/web", "ns/", "-1"] {
+            assert_eq!(word.parse::<EndpointReference>(), Err(TargetError::Word(word.to_owned())));
+        }
         assert!(error("nope:1").contains("unknown endpoint prefix \"nope\""));
         assert!(error("ipv4:fd").contains("not an IP address"));
     }

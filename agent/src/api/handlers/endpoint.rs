@@ -23,6 +23,7 @@ use volvox_rest::models::{
 
 use crate::api::{
     Api,
+    endpoint_name::target,
     endpoint_spec::endpoint_spec,
     extract::{Json, Segment},
     limiter::call,
@@ -90,10 +91,11 @@ pub(crate) async fn put(
              hands them out",
         ));
     }
+    let pod = spec.pod().map(|pod| format!(" for {pod}")).unwrap_or_default();
     let made = api
         .gateway
         .ask(
-            format!("PUT /endpoint/{id}"),
+            format!("PUT /endpoint/{id}{pod}"),
             |node| &node.endpoints,
             move |reply| EndpointsMsg::Create { spec: Box::new(spec), sync, reply },
         )
@@ -115,7 +117,7 @@ pub(crate) async fn patch(
     Segment(id): Segment,
     Json(request): Json<EndpointChangeRequest>,
 ) -> Answer {
-    let target = id.parse::<EndpointReference>().map_err(ApiError::bad_request)?;
+    let target = target(&api, &id).await?;
     let _passage = api.limiter.pass(call::PATCH).await?;
     let spec = endpoint_spec(request)?;
     let labels = (!spec.labels.is_empty()).then(|| spec.labels.clone());
@@ -124,7 +126,7 @@ pub(crate) async fn patch(
 }
 
 pub(crate) async fn delete(State(api): State<Api>, Segment(id): Segment) -> Answer {
-    let target = id.parse::<EndpointReference>().map_err(ApiError::bad_request)?;
+    let target = target(&api, &id).await?;
     let _passage = api.limiter.pass(call::DELETE).await?;
     Ok(deleted(remove(&api, &id, target).await?))
 }
@@ -140,7 +142,7 @@ pub(crate) async fn log(State(api): State<Api>, Segment(id): Segment) -> Answer 
 
 /// The endpoint of a path, as it is now.
 pub(super) async fn view(api: &Api, id: &str) -> Result<Arc<EndpointView>, ApiError> {
-    let target = id.parse::<EndpointReference>().map_err(ApiError::bad_request)?;
+    let target = target(api, id).await?;
     verify(api, Some(target.clone())).await;
     let found = api
         .gateway

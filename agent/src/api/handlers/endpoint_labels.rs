@@ -1,13 +1,14 @@
 //! `/endpoint/{id}/labels`: shows an endpoint's labels, and changes those that its user added.
 
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
-use volvox_actors::endpoints::{endpoint::Patch, supervisor::EndpointReference};
-use volvox_inspect::http::{Answer, ApiError, ok};
+use volvox_actors::endpoints::endpoint::Patch;
+use volvox_inspect::http::{Answer, ok};
 use volvox_rest::models::{LabelConfiguration, LabelStatus, LabelsAnswer};
 
 use super::endpoint::{change, view};
 use crate::api::{
     Api,
+    endpoint_name::target,
     endpoint_spec::given_labels,
     extract::{Json, Segment},
 };
@@ -23,7 +24,7 @@ pub(crate) async fn patch(
     Segment(id): Segment,
     Json(expected): Json<LabelConfiguration>,
 ) -> Answer {
-    let target = id.parse::<EndpointReference>().map_err(ApiError::bad_request)?;
+    let target = target(&api, &id).await?;
     let custom = given_labels("user", &expected.user)?;
     change(&api, &id, target, Patch { custom: Some(custom), ..Patch::default() }).await?;
     Ok(StatusCode::OK.into_response())

@@ -6,10 +6,7 @@ use std::collections::BTreeMap;
 use axum::{extract::State, http::Uri};
 use volvox_actors::{
     endpoints::{
-        build_queue::BuildQueueMsg,
-        endpoint::Level,
-        ipam::IpamMsg,
-        supervisor::{EndpointReference, EndpointsMsg},
+        build_queue::BuildQueueMsg, endpoint::Level, ipam::IpamMsg, supervisor::EndpointsMsg,
     },
     host::{CellId, Wait, Waits, Whom},
     model::{Labels, drift::Drift},
@@ -29,7 +26,9 @@ use super::{
     endpoint::{not_changed, view},
     query::{first, query},
 };
-use crate::api::{Api, extract::Segment, pools, sharing::Sharing, verify::verify_devices};
+use crate::api::{
+    Api, endpoint_name::target, extract::Segment, pools, sharing::Sharing, verify::verify_devices,
+};
 
 /// Every actor.
 pub(crate) async fn actors(State(api): State<Api>) -> Answer {
@@ -203,7 +202,7 @@ pub(crate) async fn endpoint_states(State(api): State<Api>) -> Answer {
 
 /// Builds an endpoint again; comes back once it is built.
 pub(crate) async fn regenerate(State(api): State<Api>, Segment(id): Segment, uri: Uri) -> Answer {
-    let target = id.parse::<EndpointReference>().map_err(ApiError::bad_request)?;
+    let target = target(&api, &id).await?;
     let level = level(first(&query(&uri)?, "level"))?;
     let reason = "asked for by its user".into();
     let what = format!("POST /volvox/endpoint/{id}/regenerate");
