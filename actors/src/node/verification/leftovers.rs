@@ -74,10 +74,8 @@ fn rows(kernel: &KernelSnapshot) -> impl Iterator<Item = (String, EndpointId)> +
     let config = config
         .map(|row| (format!("a row of interface {} in volvox_config", row.ifindex), row.endpoint));
     let records = kernel.endpoints.keys().map(|&id| ("a row in volvox_endpoint".to_owned(), id));
-    let programs = kernel.attachments.iter();
-    let programs = programs
-        .filter(|(_, at)| at.from_container.serves() || at.to_container.serves())
-        .map(|(&id, _)| ("a program".to_owned(), id));
+    let programs =
+        kernel.attachments.keys().map(|&id| ("a program or a pinned link".to_owned(), id));
     let pins = kernel.policy_pins.iter().map(|&id| ("a pinned policy map".to_owned(), id));
     local.chain(config).chain(records).chain(programs).chain(pins)
 }

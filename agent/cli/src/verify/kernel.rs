@@ -16,7 +16,8 @@ use volvox_system::netlink::{Direction, Socket};
 
 /// Reads all of it.
 pub(super) fn read(bpf_root: &Path) -> Result<KernelSnapshot, DatapathError> {
-    let mut snapshot = Dump::at(bpf_root).snapshot()?;
+    let dump = Dump::at(bpf_root);
+    let mut snapshot = dump.snapshot()?;
     let mut socket = Socket::open().map_err(netlink)?;
     snapshot.links = socket.links().map_err(netlink)?;
     snapshot.routes = socket.routes().map_err(netlink)?;
@@ -32,6 +33,10 @@ pub(super) fn read(bpf_root: &Path) -> Result<KernelSnapshot, DatapathError> {
             to_container: hook(&mut socket, ifindex, Direction::Egress)?,
         };
         snapshot.attachments.insert(endpoint, attachment);
+    }
+    // With an interface go its hooks, but not the pins of links that ran there.
+    for endpoint in dump.pinned_links()? {
+        snapshot.attachments.entry(endpoint).or_default();
     }
     Ok(snapshot)
 }

@@ -78,6 +78,14 @@ impl Dump {
         Ok(all.iter().filter_map(id).collect())
     }
 
+    /// Endpoints that have a directory of pinned links.
+    pub fn pinned_links(&self) -> Result<Vec<EndpointId>, DatapathError> {
+        let directory = self.pins.endpoints();
+        let all =
+            names(&directory).map_err(|e| refused("list", directory.to_string_lossy(), &e))?;
+        Ok(all.iter().filter_map(|name| name.parse().ok()).map(EndpointId).collect())
+    }
+
     fn all_services(&self) -> Result<ServiceTables, DatapathError> {
         let all: Vec<_> = MAPS.iter().map(|spec| spec.name).collect();
         self.services(&all)
