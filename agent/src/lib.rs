@@ -10,6 +10,7 @@ pub mod fuzzing;
 pub mod gateway;
 mod guarded;
 pub mod health_ports;
+pub mod hubble;
 pub mod kube_proxy;
 pub mod logging;
 pub mod node_address;

@@ -29,6 +29,7 @@ use crate::{
     boot::Boot,
     config::Config,
     gateway::Gateway,
+    hubble::Hubble,
     node_name::node_name,
     ports::Ears,
     settings,
@@ -42,6 +43,8 @@ pub struct Servers {
     pub dashboard: Option<Server>,
     /// The datapath's records.
     pub monitor: Option<Monitor>,
+    /// Flows, if they are kept.
+    pub hubble: Option<Hubble>,
 }
 
 /// The API's thread, and its socket's place.
@@ -63,6 +66,7 @@ impl Servers {
         notified: Notified,
     ) -> anyhow::Result<Self> {
         let facts = facts(config, boot)?;
+        let hubble = config.hubble.enabled.then(|| Hubble::start(config, gateway.clone()));
         let api = Api {
             gateway,
             options: Arc::new(RuntimeOptions::new(
@@ -108,11 +112,16 @@ impl Servers {
         });
         let dashboard = dashboard.transpose().context("start the dashboard's thread")?;
         // Who shows no records still does its work, as with the sockets above.
-        let monitor =
-            Monitor::start(&socket_beside(&config.socket_path), &config.bpf_root, Some(notified))
-                .inspect_err(|error| tracing::error!(%error, "nobody can listen to records"))
-                .ok();
-        Ok(Self { api: served, dashboard, monitor })
+        let hubble = hubble.transpose().unwrap_or_else(|error| {
+            tracing::error!(%error, "flows are neither kept nor served");
+            None
+        });
+        let (hubble, tap) = hubble.unzip();
+        let socket = socket_beside(&config.socket_path);
+        let monitor = Monitor::start(&socket, &config.bpf_root, Some(notified), tap)
+            .inspect_err(|error| tracing::error!(%error, "nobody can listen to records"))
+            .ok();
+        Ok(Self { api: served, dashboard, monitor, hubble })
     }
 }
 

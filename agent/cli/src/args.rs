@@ -13,6 +13,7 @@ use super::{
     dashboard::DashboardArguments,
     install::{InstallArguments, UninstallArguments, UpgradeArguments},
     migrate::MigrateCommand,
+    observe::ObserveArguments,
 };
 
 /// Speak to the node agent
@@ -62,6 +63,14 @@ pub(super) enum Format {
     Table,
     /// For programs
     Json,
+    /// Of `observe`: a line a flow, as `table`
+    Compact,
+    /// Of `observe`: as `json`
+    Jsonpb,
+    /// Of `observe`: a line a member
+    Dict,
+    /// Of `observe`: in columns
+    Tab,
 }
 
 #[derive(Debug, Subcommand)]
@@ -105,6 +114,11 @@ pub(super) enum Command {
     /// Connections are shown as they open, close and every few seconds; the endpoint's option
     /// `MonitorAggregationLevel=None` has every packet shown.
     Monitor(MonitorFilter),
+    /// Flows: who sends what to whom, now and before, with names; needs an agent with --enable-hubble
+    ///
+    /// Filters are those of Hubble's client: one flag holds if one of its values does, and all flags
+    /// have to hold. Times are UTC.
+    Observe(ObserveArguments),
     /// Metrics, as Prometheus reads them
     Metrics,
     /// Show flight records in a browser: of a life before, of another node, of the simulator

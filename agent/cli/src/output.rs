@@ -28,6 +28,11 @@ impl<'a> Output<'a> {
         Ok(writeln!(self.out, "{}", text.as_ref())?)
     }
 
+    /// Has what was written read at once.
+    pub(super) fn flush(&mut self) -> Result<(), ClientError> {
+        Ok(self.out.flush()?)
+    }
+
     /// Writes a value as JSON, indented.
     pub(super) fn json(&mut self, value: &impl Serialize) -> Result<(), ClientError> {
         let text = serde_json::to_string_pretty(value)

@@ -5,6 +5,7 @@
 //! nobody asks anything pays for a copy of each record and no more.
 
 pub mod agent_events;
+pub mod client;
 pub mod decode;
 pub mod filter;
 pub mod json;

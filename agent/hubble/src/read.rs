@@ -143,7 +143,7 @@ impl Reading {
         let (mut at, mut counted) = (next, 0);
         while at > oldest && counted < request.number {
             at -= 1;
-            let is_counted = match self.filters.is_empty() {
+            let is_counted = match self.filters.is_empty() && self.until.is_none() {
                 true => ring.get(at).is_some_and(|it| matches!(it.content, Content::Record { .. })),
                 false => self.matches(at),
             };
