@@ -59,8 +59,9 @@ const API_RATE_LIMIT: &str = "api_rate_limit";
 const MONITOR_FLAGS: &str = "monitor_aggregation_flags";
 const KVSTORE_OPT: &str = "kvstore_opt";
 const API_SERVER: &str = "k8s_api_server";
-const HUBBLE_LISTS: [&str; 2] = ["hubble_tls_client_ca_files", "hubble_monitor_events"];
-const LISTS: [&str; 7] = [
+const HUBBLE_LISTS: [&str; 3] =
+    ["hubble_tls_client_ca_files", "hubble_monitor_events", "hubble_export_fieldmask"];
+const LISTS: [&str; 8] = [
     LABELS,
     API_RATE_LIMIT,
     MONITOR_FLAGS,
@@ -68,6 +69,7 @@ const LISTS: [&str; 7] = [
     API_SERVER,
     HUBBLE_LISTS[0],
     HUBBLE_LISTS[1],
+    HUBBLE_LISTS[2],
 ];
 
 /// A node agent whose restart nobody notices.

@@ -1,6 +1,7 @@
 //! Hubble in the agent: the ring of flows, who knows their names, and the server. Names are the actors';
 //! they are asked for them as REST asks.
 
+mod events;
 mod informant;
 
 use std::{
@@ -9,9 +10,11 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use volvox_actors::ports::AgentNews;
 use volvox_hubble::{
     TlsFiles,
     agent_events::AgentEvents,
+    export::export,
     messages::now,
     names::{Names, Node},
     observer::Observer,
@@ -26,7 +29,7 @@ use volvox_inspect::{
 };
 use volvox_maps::Event;
 
-use self::informant::ActorsInformant;
+use self::{events::agent_event, informant::ActorsInformant};
 use crate::{
     config::{Config, HubbleOptions},
     gateway::Gateway,
@@ -83,12 +86,19 @@ impl Hubble {
         let informant = Box::new(ActorsInformant::new(config, gateway));
         let terms = (peer_terms(options), interval);
         let observer = Observer::new(ring, names, agent_events, news, informant, terms);
+        let observer = Arc::new(observer);
         let unix = bind(&options.socket_path)?;
         let listeners = Listeners { unix, tcp: tcp(options), names: kept };
-        let server = HubbleServer::start(Arc::new(observer), listeners, async {})
+        let (writing, to) = (Arc::clone(&observer), options.export());
+        let beside = async move {
+            if let Some(to) = to {
+                export(writing, to).await;
+            }
+        };
+        let server = HubbleServer::start(Arc::clone(&observer), listeners, beside)
             .map_err(|error| HubbleError::System("the thread of Hubble's server", error))?;
         let (socket, inode) = (options.socket_path.clone(), inode(&options.socket_path));
-        Ok((Self { server: Some(server), socket, inode }, Box::new(FlowTap(tap))))
+        Ok((Self { server: Some(server), socket, inode }, Box::new(FlowTap { tap, observer })))
     }
 }
 
@@ -134,15 +144,24 @@ fn peer_terms(options: &HubbleOptions) -> PeerTerms {
     }
 }
 
-struct FlowTap(Tap);
+/// Keeps what is read, and has names looked up when the agent says that they changed.
+struct FlowTap {
+    tap: Tap,
+    observer: Arc<Observer>,
+}
 
 impl RecordTap for FlowTap {
     fn take(&mut self, event: &Event) {
-        self.0.take(event, now());
+        self.tap.take(event, now());
+    }
+
+    fn hear(&mut self, news: &AgentNews) {
+        self.tap.agent(agent_event(news), now());
+        self.observer.names_changed();
     }
 
     fn flush(&mut self) -> bool {
-        self.0.flush(now());
-        self.0.owes()
+        self.tap.flush(now());
+        self.tap.owes()
     }
 }

@@ -11,7 +11,7 @@ use volvox_actors::{
     node::{conntrack::ConntrackMsg, devices::DevicesMsg, local_node::NodeMsg, routes::RoutesMsg},
     node_supervisor::{NodeSupervisor, Ports},
     policy::rules::PolicyMsg,
-    ports::{KvStore, Notices},
+    ports::{AgentNews, AgentNotices, KvStore, Notices},
     restore::{Inheritance, RestoreInput, RestoreMsg},
     services::service_cache::ServicesMsg,
 };
@@ -20,6 +20,7 @@ use volvox_containerd::Containerd;
 use volvox_etcd::Etcd;
 #[cfg(feature = "etcd-rs")]
 use volvox_etcd::EtcdRs;
+use volvox_hubble::{json::moment, messages::Timestamp};
 use volvox_inspect::{
     evidence::{Evidence, PastLife},
     flight::boot_id,
@@ -127,6 +128,8 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
     let health_listeners = answers.then(|| HealthPorts::start(families)).transpose()?;
     let health_listeners = health_listeners.map(|ports| Rc::new(ports) as _);
     let (notifier, notified) = notices().context("a way to who listens to records")?;
+    let time = moment(&Timestamp::now());
+    notifier.happened(AgentNews::Started { time });
     let notices = Some(Rc::new(notifier) as _);
     let runtime = config.container_runtime_endpoint.socket().map(Containerd::start).transpose()?;
     let container_runtime = runtime.map(|runtime| Rc::new(runtime) as _);

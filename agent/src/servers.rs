@@ -65,8 +65,13 @@ impl Servers {
         ears: Ears,
         notified: Notified,
     ) -> anyhow::Result<Self> {
-        let facts = facts(config, boot)?;
+        let mut facts = facts(config, boot)?;
+        // Who shows no flows still does its work.
         let hubble = config.hubble.enabled.then(|| Hubble::start(config, gateway.clone()));
+        facts.hubble = match &hubble {
+            Some(Err(error)) => Err(error.to_string()),
+            started => Ok(started.is_some()),
+        };
         let api = Api {
             gateway,
             options: Arc::new(RuntimeOptions::new(
@@ -157,6 +162,7 @@ fn facts(config: &Config, boot: &Boot) -> anyhow::Result<Facts> {
         routing: settings::routing(config),
         ipam_mode: config.ipam.map_or(IpamMode::ClusterPool, IpamMode::from).to_string(),
         host_firewall: config.enable_host_firewall,
+        hubble: Ok(false),
         cluster: config.cluster_name.clone(),
         cluster_id: ClusterId(config.cluster_id),
         features: features(config)?,

@@ -7,7 +7,10 @@
 pub mod agent_events;
 pub mod client;
 pub mod decode;
+pub mod export;
 pub mod filter;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 pub mod json;
 pub mod mask;
 pub mod messages;

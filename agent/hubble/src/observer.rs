@@ -66,6 +66,8 @@ pub struct Observer {
     streams: Arc<Semaphore>,
     /// Rung when somebody meets what has no name yet.
     wanted: Notify,
+    /// Rung when the agent says that names changed.
+    changed: Notify,
     lost_interval: Duration,
 }
 
@@ -93,6 +95,7 @@ impl Observer {
             peer_terms,
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             wanted: Notify::new(),
+            changed: Notify::new(),
             lost_interval,
         }
     }
@@ -162,9 +165,22 @@ impl Observer {
         wanted
     }
 
-    /// Waits until somebody meets what has no name.
-    pub async fn names_wanted(&self) {
-        self.wanted.notified().await;
+    /// Says that names changed: they are looked up soon.
+    pub fn names_changed(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Waits until somebody meets what has no name; or until names changed, and some time for more that
+    /// change with them.
+    pub async fn names_wanted(&self, gathering: Duration) {
+        let changed = async {
+            self.changed.notified().await;
+            tokio::time::sleep(gathering).await;
+        };
+        tokio::select! {
+            () = self.wanted.notified() => {}
+            () = changed => {}
+        }
     }
 
     /// Has names looked up, unless that was just now.

@@ -274,7 +274,7 @@ async fn send(answers: &Sender, bytes: Vec<u8>) -> Result<(), Gone> {
 }
 
 /// The answer with a flow: its node and time are there as well, if the flow still has them.
-fn response(flow: &[u8]) -> Vec<u8> {
+pub(crate) fn response(flow: &[u8]) -> Vec<u8> {
     const TIME: u32 = 1;
     const NODE: u32 = 11;
     let mut bytes = Vec::with_capacity(flow.len() + 64);

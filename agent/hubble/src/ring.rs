@@ -235,6 +235,15 @@ impl RingWriter {
 }
 
 impl Ring {
+    /// One that keeps nothing.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) fn in_memory(capacity: u64) -> Self {
+        let slots = capacity + 1;
+        let bytes = (FRONT + slots as usize * SLOT) * size_of::<u64>();
+        let mapping = Mapping::anonymous(bytes).expect("memory");
+        Self { mapping, slots, next: AtomicU64::new(0), first: 0, seed: 1 }
+    }
+
     fn slot(&self, number: u64) -> &[AtomicU64] {
         let at = FRONT + (number % self.slots) as usize * SLOT;
         &self.mapping.words()[at..at + SLOT]

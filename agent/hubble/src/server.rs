@@ -43,9 +43,11 @@ const SEND_MAX: usize = 256 << 10;
 const HEAD_MAX: u32 = 16 << 10;
 /// How long is waited when nobody can be let in.
 const REFUSAL_PAUSE: Duration = Duration::from_millis(100);
-/// How often names are looked up,
-const NAMES_EVERY: Duration = Duration::from_secs(1);
-/// and at most, while flows come of endpoints that have none.
+/// How often names are looked up that nobody asks for,
+const NAMES_EVERY: Duration = Duration::from_secs(60);
+/// how soon after they changed,
+const NAMES_SOON: Duration = Duration::from_millis(500);
+/// and how often at most, while flows come of endpoints that have none.
 const NAMES_AT_MOST: Duration = Duration::from_millis(20);
 /// How often nodes are.
 const PEERS_EVERY: Duration = Duration::from_secs(5);
@@ -126,7 +128,7 @@ async fn run(
     tasks.abort_all();
 }
 
-/// Looks names up each second, sooner when flows come of endpoints without one, and keeps them.
+/// Looks names up when they change and when flows come of endpoints without one, and keeps them.
 async fn keep_names(observer: Arc<Observer>, path: PathBuf) {
     let mut failed = false;
     loop {
@@ -142,7 +144,7 @@ async fn keep_names(observer: Arc<Observer>, path: PathBuf) {
             }
         }
         sleep(NAMES_AT_MOST).await;
-        let _ = timeout(NAMES_EVERY, observer.names_wanted()).await;
+        let _ = timeout(NAMES_EVERY, observer.names_wanted(NAMES_SOON)).await;
     }
 }
 

@@ -211,6 +211,21 @@ pub const SETTINGS: &[Setting] = &[
         FALSE,
         "Whether nodes are held to policy",
     ),
+    flag("hubble.enabled", "enable-hubble", Switch, FALSE, "Whether flows are kept and served"),
+    flag(
+        "hubble.listenAddress",
+        "hubble-listen-address",
+        Text,
+        EMPTY,
+        "Where a relay asks for flows, as :4244; it wants certificates, see the page about flows",
+    ),
+    flag(
+        "hubble.eventBufferCapacity",
+        "hubble-event-buffer-capacity",
+        Number(65535),
+        Json("4095"),
+        "Flows that are kept on each node: 2^n - 1",
+    ),
     flag(
         "kubeProxyReplacement",
         "kube-proxy-replacement",

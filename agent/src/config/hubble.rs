@@ -8,6 +8,11 @@ use std::{
 
 use clap::{ArgAction, Args};
 use serde::Serialize;
+use volvox_hubble::{
+    export::{Export, read_filters},
+    filter::Filters,
+    mask::Mask,
+};
 use volvox_system::duration::{as_nanoseconds, parse_duration};
 
 use super::{ConfigError, List, values::parse_list};
@@ -66,6 +71,36 @@ pub struct HubbleOptions {
     #[arg(id = "hubble_lost_event_send_interval", long = "hubble-lost-event-send-interval", value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
     #[serde(rename = "HubbleLostEventSendInterval", serialize_with = "as_nanoseconds")]
     pub lost_event_send_interval: Duration,
+
+    /// File to which flows are written, a line of JSON each; `stdout` is the agent's output; none if empty
+    #[arg(id = "hubble_export_file_path", long = "hubble-export-file-path", value_name = "FILE", default_value = "", hide_default_value = true)]
+    #[serde(rename = "HubbleExportFilePath")]
+    pub export_file_path: PathBuf,
+
+    /// Size at which that file is put aside, 10^6 bytes
+    #[arg(id = "hubble_export_file_max_size_mb", long = "hubble-export-file-max-size-mb", value_name = "NUMBER", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[serde(rename = "HubbleExportFileMaxSizeMB")]
+    pub export_file_max_size_mb: u32,
+
+    /// How many that were put aside are kept
+    #[arg(id = "hubble_export_file_max_backups", long = "hubble-export-file-max-backups", value_name = "NUMBER", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=100))]
+    #[serde(rename = "HubbleExportFileMaxBackups")]
+    pub export_file_max_backups: u32,
+
+    /// Filters of which one must match a flow that is written: JSON objects of Hubble's API
+    #[arg(id = "hubble_export_allowlist", long = "hubble-export-allowlist", value_name = "JSON", default_value = "", hide_default_value = true, value_parser = parse_filters)]
+    #[serde(rename = "HubbleExportAllowlist")]
+    pub export_allowlist: String,
+
+    /// Filters of which none may
+    #[arg(id = "hubble_export_denylist", long = "hubble-export-denylist", value_name = "JSON", default_value = "", hide_default_value = true, value_parser = parse_filters)]
+    #[serde(rename = "HubbleExportDenylist")]
+    pub export_denylist: String,
+
+    /// Members of flows that are written, as source.pod_name; all if empty
+    #[arg(id = "hubble_export_fieldmask", long = "hubble-export-fieldmask", value_name = "LIST", default_value = "", hide_default_value = true, value_parser = parse_mask)]
+    #[serde(rename = "HubbleExportFieldmask")]
+    pub export_fieldmask: List,
 
     /// Whether a relay is told IPv6 addresses of nodes that have both
     #[arg(id = "hubble_prefer_ipv6", long = "hubble-prefer-ipv6", action = ArgAction::Set, default_value = "false", value_name = "BOOL")]
@@ -130,7 +165,34 @@ fn parse_kinds(text: &str) -> Result<List, String> {
     Ok(list)
 }
 
+fn parse_filters(text: &str) -> Result<String, String> {
+    read_filters(text).map(|_| text.to_owned())
+}
+
+fn parse_mask(text: &str) -> Result<List, String> {
+    let list = parse_list(text).map_err(|error| error.to_string())?;
+    Mask::of_flow(&list).map_err(|error| error.to_string())?;
+    Ok(list)
+}
+
 impl HubbleOptions {
+    /// What is written to a file, if that is asked for.
+    pub fn export(&self) -> Option<Export> {
+        if self.export_file_path.as_os_str().is_empty() {
+            return None;
+        }
+        // Each was read when the flags were.
+        let filters = |text: &str| read_filters(text).unwrap_or_default();
+        let (allow, deny) = (filters(&self.export_allowlist), filters(&self.export_denylist));
+        Some(Export {
+            path: self.export_file_path.clone(),
+            size_max: u64::from(self.export_file_max_size_mb) * 1_000_000,
+            backups: self.export_file_max_backups,
+            filters: Filters::new(&allow, &deny).ok()?,
+            mask: Mask::of_flow(&self.export_fieldmask).ok()?,
+        })
+    }
+
     /// Numbers of the records that are kept; none is all.
     pub fn kinds(&self) -> Vec<u8> {
         let number = |kind: &String| {

@@ -159,14 +159,7 @@ fn policies(origins: &[ClauseOrigin]) -> Policies {
     for origin in origins {
         let name = &origin.policy;
         let namespace = name.namespace.clone().unwrap_or_default();
-        let kind = name.kind.to_string();
-        let mut labels = vec![
-            format!("k8s:io.cilium.k8s.policy.derived-from={kind}"),
-            format!("k8s:io.cilium.k8s.policy.name={}", name.name),
-        ];
-        if !namespace.is_empty() {
-            labels.push(format!("k8s:io.cilium.k8s.policy.namespace={namespace}"));
-        }
+        let (kind, labels) = (name.kind.to_string(), name.rule_labels());
         let policy = FlowPolicy { name: name.name.clone(), namespace, labels, revision: 0, kind };
         if !all.contains(&policy) {
             all.push(policy);

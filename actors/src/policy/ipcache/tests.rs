@@ -27,7 +27,7 @@ impl Fixture {
         let universe = Universe::default();
         let kernel = FakeKernel::new();
         let ipcache = universe
-            .spawn("ipcache", Ipcache::factory(Rc::clone(&kernel) as _, DriftWatch::default()));
+            .spawn("ipcache", Ipcache::factory(Rc::clone(&kernel) as _, DriftWatch::default(), None));
         let rows = kernel_has.iter().map(|&(prefix, identity)| (net(prefix), row(identity)));
         ipcache.tell(IpcacheMsg::Restore(rows.collect())).unwrap();
         Self { universe, kernel, ipcache }

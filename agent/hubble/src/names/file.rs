@@ -78,13 +78,14 @@ impl Names {
     pub fn restore(&mut self, path: &Path) {
         let is_read = fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() <= FILE_MAX);
         let Some(kept) = is_read.then(|| fs::read(path).ok()).flatten() else { return };
-        let kept = match Kept::decode(&*kept) {
-            Ok(kept) => kept,
-            Err(error) => {
-                tracing::warn!(file = %path.display(), %error, "names of earlier flows are lost");
-                return;
-            }
-        };
+        if !self.restore_bytes(&kept) {
+            tracing::warn!(file = %path.display(), "names of earlier flows are lost: it has others");
+        }
+    }
+
+    /// The same of its bytes; false if they are not such a file's.
+    pub(crate) fn restore_bytes(&mut self, kept: &[u8]) -> bool {
+        let Ok(kept) = Kept::decode(kept) else { return false };
         // The agent that wrote it lived on for a while.
         let until = now().max(kept.written);
         for KeptEndpoint { address, from, until: end, value } in kept.endpoints {
@@ -100,6 +101,7 @@ impl Names {
             let version = Version { span: from..end, value: Arc::new(policies) };
             self.policies.restore(cookie, version, until);
         }
+        true
     }
 
     /// The bytes to keep, if they are others than before.

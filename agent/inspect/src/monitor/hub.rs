@@ -13,9 +13,9 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
 };
-use volvox_maps::Rings;
+use volvox_maps::{Event, Rings};
 
-use super::{Notified, RecordTap, gob::encode, listener::Listener};
+use super::{Notified, RecordTap, gob::encode, listener::Listener, notice::record};
 
 /// How many may listen at a time; more wait in the kernel.
 const LISTENERS_MAX: usize = 32;
@@ -189,11 +189,24 @@ impl Hub {
     }
 
     fn tell_notices(&mut self) {
-        let events = self.notified.as_ref().map(Notified::take).unwrap_or_default();
-        for event in events {
-            let message = encode(&event);
-            self.listeners.iter_mut().for_each(|one| one.take(&event, &message));
+        let (news, missed) = self.notified.as_ref().map(Notified::take).unwrap_or_default();
+        for news in news {
+            if let Some(tap) = &mut self.tap {
+                tap.hear(&news);
+            }
+            if !self.listeners.is_empty() {
+                self.tell(&record(&news));
+            }
         }
+        if missed > 0 {
+            self.tell(&Event::Lost { cpu: 0, count: missed });
+        }
+    }
+
+    /// Hands one event to all who listen.
+    fn tell(&mut self, event: &Event) {
+        let message = encode(event);
+        self.listeners.iter_mut().for_each(|one| one.take(event, &message));
     }
 
     fn hand_on(&mut self) {
