@@ -16,9 +16,10 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity
 use volvox_hubble::{
     client::{HubbleAnswers, HubbleClient},
     messages::{
-        AgentNotification, ChangeNotification, Flow, FlowFilter, FlowsResponse, GetAgentEventsResponse,
-        GetEventsRequest, GetFlowsRequest, GetFlowsResponse, GetNamespacesResponse,
-        HealthCheckRequest, HealthCheckResponse, LostEvent, Nothing, Timestamp, verdict,
+        AgentNotification, ChangeNotification, Flow, FlowFilter, FlowsResponse,
+        GetAgentEventsResponse, GetEventsRequest, GetFlowsRequest, GetFlowsResponse,
+        GetNamespacesResponse, HealthCheckRequest, HealthCheckResponse, LostEvent, Nothing,
+        Timestamp, verdict,
     },
 };
 use volvox_testbed::lab::{self, Authority, Node, Pod, Setup, Validity, wait_for};
@@ -175,7 +176,8 @@ async fn other_calls(node: &Node) -> Result<()> {
     let error = client.flows(&request).await.unwrap_err();
     ensure!(error.to_string().contains("source_ip"), "{error}");
     let mut line = node.client("observe --server");
-    let output = line.arg(socket()).args(["--to-pod", "shop/web", "--print-policy-names"]).output()?;
+    let output =
+        line.arg(socket()).args(["--to-pod", "shop/web", "--print-policy-names"]).output()?;
     let text = String::from_utf8(output.stdout)?;
     ensure!(text.contains("shop/bad:") && text.contains("CiliumNetworkPolicy shop/web"), "{text}");
     Ok(())
@@ -281,7 +283,10 @@ fn other_nodes_see_flows_with_a_certificate_only() {
         let runtime = runtime()?;
         wait_for("flows are served once there is a certificate", || {
             let it = runtime.block_on(served(&authority, Some("relay")));
-            if let Err(error) = &it { eprintln!("{error:?}"); std::thread::sleep(Duration::from_secs(1)); }
+            if let Err(error) = &it {
+                eprintln!("{error:?}");
+                std::thread::sleep(Duration::from_secs(1));
+            }
             Ok(it.is_ok())
         })?;
         eprintln!("served");

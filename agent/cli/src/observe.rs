@@ -121,8 +121,7 @@ async fn show_events(
 /// The request that the arguments mean.
 fn request(arguments: &ObserveArguments, format: Format) -> Result<GetFlowsRequest, ClientError> {
     let (whitelist, blacklist) = filters::filters(arguments)?;
-    let GetEventsRequest { number, follow, since, until, first } =
-        events_request(&arguments.span)?;
+    let GetEventsRequest { number, follow, since, until, first } = events_request(&arguments.span)?;
     let mut paths: Vec<String> = MASK.iter().map(|path| (*path).to_owned()).collect();
     if arguments.print_policy_names {
         paths.extend(POLICY_MASK.iter().map(|path| (*path).to_owned()));

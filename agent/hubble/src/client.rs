@@ -16,9 +16,7 @@ use tonic::{
 };
 use tower::service_fn;
 
-use crate::messages::{
-    GetEventsRequest, GetFlowsRequest, Nothing, ServerStatusResponse,
-};
+use crate::messages::{GetEventsRequest, GetFlowsRequest, Nothing, ServerStatusResponse};
 
 /// The largest answer that is read, bytes.
 const ANSWER_MAX: usize = 4 << 20;
@@ -110,10 +108,8 @@ pub struct HubbleClient(Channel);
 impl HubbleClient {
     /// Connects.
     pub async fn connect(socket: &Path) -> Result<Self, HubbleClientError> {
-        let unreachable = |cause: String| HubbleClientError::Unreachable {
-            path: socket.to_owned(),
-            cause,
-        };
+        let unreachable =
+            |cause: String| HubbleClientError::Unreachable { path: socket.to_owned(), cause };
         // Whoever is not there is found out by the system in plain words.
         let first = UnixStream::connect(socket).await.map_err(|it| unreachable(it.to_string()))?;
         let mut first = Some(first);

@@ -78,7 +78,8 @@ fn of_packet(
         ..Flow::default()
     };
     let Some((source, destination)) = packet.addresses else {
-        let of = |identity| (identity != 0).then(|| FlowEndpoint { identity, ..Default::default() });
+        let of =
+            |identity| (identity != 0).then(|| FlowEndpoint { identity, ..Default::default() });
         (flow.source, flow.destination) = (of(from), of(to));
         return flow;
     };

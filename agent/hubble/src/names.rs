@@ -161,7 +161,8 @@ impl Names {
             // What an identity's labels say of whoever has it is true of a pod elsewhere, too.
             let of = |key: &str| {
                 let mut labels = found.labels.iter();
-                labels.find_map(|label| Some(label.strip_prefix(key)?.strip_prefix('=')?.to_owned()))
+                labels
+                    .find_map(|label| Some(label.strip_prefix(key)?.strip_prefix('=')?.to_owned()))
             };
             let namespace = of("k8s:io.kubernetes.pod.namespace").unwrap_or_default();
             let cluster = of("k8s:io.cilium.k8s.policy.cluster").unwrap_or_default();

@@ -37,10 +37,9 @@ impl Packet {
     pub(crate) fn parse(bytes: &[u8], has_ethernet: bool) -> Self {
         let mut packet = Self::default();
         let (kind, rest) = if has_ethernet {
-            packet.ethernet = bytes.get(..12).map(|all| Ethernet {
-                source: mac(&all[6..]),
-                destination: mac(&all[..6]),
-            });
+            packet.ethernet = bytes
+                .get(..12)
+                .map(|all| Ethernet { source: mac(&all[6..]), destination: mac(&all[..6]) });
             (be16(bytes, 12), bytes.get(ETHERNET_BYTES..).unwrap_or_default())
         } else {
             let version = bytes.first().map(|first| first >> 4);

@@ -54,8 +54,7 @@ impl PeerTerms {
     /// What changed from one set of nodes to the next.
     pub(crate) fn changes(&self, before: &Peers, after: &Peers) -> Vec<ChangeNotification> {
         let gone = before.iter().filter(|(name, _)| !after.contains_key(*name));
-        let mut changes: Vec<_> =
-            gone.map(|(name, peer)| self.tell(name, peer, DELETED)).collect();
+        let mut changes: Vec<_> = gone.map(|(name, peer)| self.tell(name, peer, DELETED)).collect();
         for (name, peer) in after {
             match before.get(name) {
                 None => changes.push(self.tell(name, peer, ADDED)),

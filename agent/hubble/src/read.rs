@@ -14,8 +14,8 @@ use crate::{
     filter::Filters,
     mask::Mask,
     messages::{
-        FlowsResponse, GetAgentEventsResponse, GetEventsRequest, GetFlowsRequest,
-        GetFlowsResponse, LostEvent, Timestamp, lost, now,
+        FlowsResponse, GetAgentEventsResponse, GetEventsRequest, GetFlowsRequest, GetFlowsResponse,
+        LostEvent, Timestamp, lost, now,
     },
     observer::{Observer, STREAMS_MAX},
     ring::{Content, Stored},
@@ -74,7 +74,8 @@ pub(crate) async fn flows(
         ));
     }
     let invalid = |error: &dyn ToString| Status::invalid_argument(error.to_string());
-    let filters = Filters::new(&request.whitelist, &request.blacklist).map_err(|it| invalid(&it))?;
+    let filters =
+        Filters::new(&request.whitelist, &request.blacklist).map_err(|it| invalid(&it))?;
     let paths = request.field_mask.as_ref().map_or(&[][..], |mask| &mask.paths);
     let mask = Mask::of_flow(paths).map_err(|it| invalid(&it))?;
     let place = place(&observer)?;

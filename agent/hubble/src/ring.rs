@@ -139,9 +139,8 @@ fn found(mapping: &Mapping, slots: u64) -> u64 {
 }
 
 fn map(path: &Path, bytes: usize, slots: u64) -> Result<Mapping, RingFileError> {
-    let trouble = |step, remedy| {
-        move |cause| RingFileError { step, path: path.to_owned(), cause, remedy }
-    };
+    let trouble =
+        |step, remedy| move |cause| RingFileError { step, path: path.to_owned(), cause, remedy };
     let is_ours = File::open(path).is_ok_and(|file| is_ring(file, bytes as u64, slots));
     if !is_ours {
         match fs::remove_file(path) {

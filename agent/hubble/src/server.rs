@@ -226,7 +226,10 @@ async fn refused(error: &io::Error) {
     sleep(REFUSAL_PAUSE).await;
 }
 
-async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, observer: Arc<Observer>) {
+async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    observer: Arc<Observer>,
+) {
     let service = service_fn(move |request| call(Arc::clone(&observer), request));
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())

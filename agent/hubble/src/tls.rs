@@ -90,7 +90,8 @@ impl Tls {
             cause: cause.to_string(),
         };
         let (of_certificate, of_key) = ("--hubble-tls-cert-file", "--hubble-tls-key-file");
-        let chain = certificates(certificate).map_err(|it| trouble(of_certificate, certificate, &it))?;
+        let chain =
+            certificates(certificate).map_err(|it| trouble(of_certificate, certificate, &it))?;
         let private = PrivateKeyDer::from_pem_file(key).map_err(|it| trouble(of_key, key, &it))?;
         let mut roots = RootCertStore::empty();
         for path in client_authorities {

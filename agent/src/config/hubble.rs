@@ -27,7 +27,12 @@ pub struct HubbleOptions {
     pub enabled: bool,
 
     /// Unix socket on which flows are served
-    #[arg(id = "hubble_socket_path", long = "hubble-socket-path", value_name = "FILE", default_value = "/var/run/cilium/hubble.sock")]
+    #[arg(
+        id = "hubble_socket_path",
+        long = "hubble-socket-path",
+        value_name = "FILE",
+        default_value = "/var/run/cilium/hubble.sock"
+    )]
     #[serde(rename = "HubbleSocketPath")]
     pub socket_path: PathBuf,
 
@@ -73,7 +78,13 @@ pub struct HubbleOptions {
     pub lost_event_send_interval: Duration,
 
     /// File to which flows are written, a line of JSON each; `stdout` is the agent's output; none if empty
-    #[arg(id = "hubble_export_file_path", long = "hubble-export-file-path", value_name = "FILE", default_value = "", hide_default_value = true)]
+    #[arg(
+        id = "hubble_export_file_path",
+        long = "hubble-export-file-path",
+        value_name = "FILE",
+        default_value = "",
+        hide_default_value = true
+    )]
     #[serde(rename = "HubbleExportFilePath")]
     pub export_file_path: PathBuf,
 
@@ -211,7 +222,10 @@ impl HubbleOptions {
         if !self.disable_tls && (self.tls_cert_file.is_none() || self.tls_key_file.is_none()) {
             let why = "TLS wants a certificate and its key: say --hubble-tls-cert-file and \
                        --hubble-tls-key-file as well";
-            return Err(ConfigError::Unsupported { setting: say("hubble-disable-tls", &false), why });
+            return Err(ConfigError::Unsupported {
+                setting: say("hubble-disable-tls", &false),
+                why,
+            });
         }
         let is_guarded = !self.disable_tls && !self.tls_client_ca_files.is_empty();
         if !address.ip().is_loopback() && !is_guarded {

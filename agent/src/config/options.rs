@@ -15,10 +15,10 @@ use volvox_etcd::EtcdOptions;
 use volvox_system::duration::{as_nanoseconds, parse_duration};
 
 use super::{
-    AllowLocalhost, AttachOptions, CniOptions, EnablePolicy, HubbleOptions,
-    IdentityAllocationMode, Ipam, KubeProxyOptions, KvStoreKind, LbAlgorithm, LbMode, LogFormat, LogLevel, MonitorAggregation,
-    NoBackendResponse, NodeAddress, PoolOptions, Range, RateLimits, RoutingMode, TakeoverOptions,
-    TcpFlags, TunnelProtocol,
+    AllowLocalhost, AttachOptions, CniOptions, EnablePolicy, HubbleOptions, IdentityAllocationMode,
+    Ipam, KubeProxyOptions, KvStoreKind, LbAlgorithm, LbMode, LogFormat, LogLevel,
+    MonitorAggregation, NoBackendResponse, NodeAddress, PoolOptions, Range, RateLimits,
+    RoutingMode, TakeoverOptions, TcpFlags, TunnelProtocol,
     aggregation::parse_interval,
     values::{
         OptionalAddress, RuntimeEndpoint, parse_lease_ttl, parse_list, parse_listen_address,

@@ -405,7 +405,8 @@ fn flows_are_shown_to_other_nodes_with_certificates_of_both_sides_only() {
     assert!(text.contains("--hubble-tls-client-ca-files"), "{text}");
     let text = refused(&["--hubble-disable-tls=false"]);
     assert!(text.contains("--hubble-tls-cert-file"), "{text}");
-    let tls = ["--hubble-disable-tls=false", "--hubble-tls-cert-file=/c", "--hubble-tls-key-file=/k"];
+    let tls =
+        ["--hubble-disable-tls=false", "--hubble-tls-cert-file=/c", "--hubble-tls-key-file=/k"];
     assert!(refused(&tls).contains("--hubble-tls-client-ca-files"));
     let own = ["--enable-hubble=true", "--hubble-listen-address=127.0.0.1:4244"];
     assert!(load_with(&own, &[]).is_ok());

@@ -275,7 +275,9 @@ impl Behaviour for Auditor {
             AuditorMsg::Drifted(found) => {
                 self.state.drifted(&found, cx.now(), cx.wall());
                 if let Some(notices) = &self.peers.notices {
-                    found.iter().for_each(|drift| notices.happened(AgentNews::Drifted(drift.clone())));
+                    found
+                        .iter()
+                        .for_each(|drift| notices.happened(AgentNews::Drifted(drift.clone())));
                 }
             }
             AuditorMsg::Show(reply) => reply.send(Arc::clone(&self.state.view)),

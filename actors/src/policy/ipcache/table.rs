@@ -219,7 +219,8 @@ impl IpcacheTable {
             node: row.tunnel,
             key: row.key,
         };
-        let had = |prefix| self.lines.get(prefix).and_then(|line| line.realised.as_ref()).map(shown);
+        let had =
+            |prefix| self.lines.get(prefix).and_then(|line| line.realised.as_ref()).map(shown);
         let puts = self.under_way.puts.iter().map(|(prefix, row)| AgentNews::Address {
             prefix: *prefix,
             now: shown(row),

@@ -168,7 +168,9 @@ impl Repository {
                 let same = |policy: &&Policy| {
                     there.and_then(|it| it.policies.get(&policy.name)) == Some(*policy)
                 };
-                names.extend(all.policies.values().filter(|it| !same(it)).map(|it| &it.name).cloned());
+                names.extend(
+                    all.policies.values().filter(|it| !same(it)).map(|it| &it.name).cloned(),
+                );
             }
             names
         };

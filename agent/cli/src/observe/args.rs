@@ -86,9 +86,10 @@ const FILTERS: &[(&str, &str, &str)] = &[
 
 impl Args for ObserveArguments {
     fn augment_args(command: Command) -> Command {
-        let server = Arg::new("server").long("server").value_name("SOCKET").help(
-            "Hubble's socket [default: hubble.sock beside the agent's socket]",
-        );
+        let server = Arg::new("server")
+            .long("server")
+            .value_name("SOCKET")
+            .help("Hubble's socket [default: hubble.sock beside the agent's socket]");
         let flag = |name: &'static str, help: &'static str| {
             Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
         };

@@ -214,7 +214,9 @@ fn tcp_flags(value: &str, lower: &str) -> Result<TcpFlagSet, ClientError> {
             "ece" => &mut flags.ece,
             "cwr" => &mut flags.cwr,
             "ns" => &mut flags.ns,
-            _ => return Err(wrong("tcp-flags", value, "syn, ack, fin, rst, psh, urg, with commas")),
+            _ => {
+                return Err(wrong("tcp-flags", value, "syn, ack, fin, rst, psh, urg, with commas"));
+            }
         } = true;
     }
     Ok(flags)

@@ -142,7 +142,8 @@ fn flows_read_as_hubble_writes_them() {
     let end = "policy-verdict:none INGRESS DENIED (TCP Flags: SYN; ingress denied by \
                CiliumNetworkPolicy shop/web)";
     assert!(denied.contains(" <> ") && denied.ends_with(end), "{denied}");
-    let drop = Flow { verdict: 2, event_type: Some(EventType { kind: 1, sub_type: 133 }), ..flow() };
+    let drop =
+        Flow { verdict: 2, event_type: Some(EventType { kind: 1, sub_type: 133 }), ..flow() };
     assert!(lines(Format::Table, drop)[0].contains("Policy denied DROPPED"));
     let tab = lines(Format::Tab, flow());
     assert!(tab[0].starts_with("TIMESTAMP") && tab[1].contains("FORWARDED"), "{tab:?}");

@@ -54,7 +54,8 @@ impl Writer {
         match self.format {
             Format::Tab => {
                 let row = |cells: [&str; 6]| {
-                    let padded = cells.iter().zip(COLUMNS).map(|(it, width)| format!("{it:width$}"));
+                    let padded =
+                        cells.iter().zip(COLUMNS).map(|(it, width)| format!("{it:width$}"));
                     let mut all: Vec<_> = padded.collect();
                     all.push(cells[5].to_owned());
                     all.join(" ").trim_end().to_owned()
@@ -94,9 +95,7 @@ fn ends(flow: &Flow) -> (String, String) {
     let ip = flow.ip.clone().unwrap_or_default();
     let ports = match flow.l4.as_ref().and_then(|it| it.protocol.as_ref()) {
         Some(Protocol::Tcp(tcp)) => Some((tcp.source_port, tcp.destination_port)),
-        Some(Protocol::Udp(it) | Protocol::Sctp(it)) => {
-            Some((it.source_port, it.destination_port))
-        }
+        Some(Protocol::Udp(it) | Protocol::Sctp(it)) => Some((it.source_port, it.destination_port)),
         _ => None,
     };
     let mac = flow.ethernet.clone().unwrap_or_default();
@@ -223,7 +222,10 @@ fn lost(event: &LostEvent) -> String {
     }
     let span = event.first.as_ref().zip(event.last.as_ref());
     let span = span.map(|(first, last)| format!(" from {} to {}", stamp(first), stamp(last)));
-    format!("EVENTS LOST: {source}{cpu} nobody knows how many, no agent ran{}", span.unwrap_or_default())
+    format!(
+        "EVENTS LOST: {source}{cpu} nobody knows how many, no agent ran{}",
+        span.unwrap_or_default()
+    )
 }
 
 /// An event of the agent on a line.

@@ -176,9 +176,8 @@ fn ends(filter: &FlowFilter, tests: &mut Vec<Test>) -> Result<(), FilterError> {
 }
 
 fn selectors(field: &'static str, values: &[String]) -> Result<Vec<Selector>, FilterError> {
-    let parse = |value: &String| {
-        Selector::parse(value).map_err(|problem| refused(field, value, problem))
-    };
+    let parse =
+        |value: &String| Selector::parse(value).map_err(|problem| refused(field, value, problem));
     values.iter().map(parse).collect()
 }
 
@@ -248,9 +247,8 @@ fn numbers(filter: &FlowFilter, tests: &mut Vec<Test>) -> Result<(), FilterError
 }
 
 fn layer4(filter: &FlowFilter, tests: &mut Vec<Test>) -> Result<(), FilterError> {
-    const PROTOCOLS: [&str; 11] = [
-        "icmp", "icmpv4", "icmpv6", "tcp", "udp", "sctp", "vrrp", "igmp", "dns", "http", "kafka",
-    ];
+    const PROTOCOLS: [&str; 11] =
+        ["icmp", "icmpv4", "icmpv6", "tcp", "udp", "sctp", "vrrp", "igmp", "dns", "http", "kafka"];
     let mut wanted = Vec::new();
     for value in &filter.protocol {
         let lower = value.to_lowercase();
@@ -384,7 +382,9 @@ fn layer7(filter: &FlowFilter, tests: &mut Vec<Test>) -> Result<(), FilterError>
             true => (1..=2).contains(&digits.len()),
             false => digits.len() == 3,
         };
-        if !is_code || !digits.starts_with(['1', '2', '3', '4', '5']) || digits.parse::<u16>().is_err()
+        if !is_code
+            || !digits.starts_with(['1', '2', '3', '4', '5'])
+            || digits.parse::<u16>().is_err()
         {
             let problem = "is no status: write 404, or 4+ for all that begin so";
             return Err(refused("http_status_code", value, problem));

@@ -45,8 +45,7 @@ pub fn parse_moment(text: &str) -> Option<Timestamp> {
         return None;
     }
     let nanos = format!("{fraction:0<9}").parse().ok()?;
-    let seconds =
-        days(year, month, day) * DAY + hour * 3600 + minute * 60 + second - offset;
+    let seconds = days(year, month, day) * DAY + hour * 3600 + minute * 60 + second - offset;
     Some(Timestamp { seconds, nanos })
 }
 

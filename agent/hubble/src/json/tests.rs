@@ -88,7 +88,10 @@ fn filters_are_read_and_what_is_wrong_in_them_is_named() {
         (json!([]), "JSON: an object is wanted"),
         (json!({"pod": ["x"]}), "pod: there is no such member"),
         (json!({"source_pod": "x"}), "source_pod: a list is wanted"),
-        (json!({"source_identity": [-1]}), "source_identity: a number from 0 to 4294967295 is wanted"),
+        (
+            json!({"source_identity": [-1]}),
+            "source_identity: a number from 0 to 4294967295 is wanted",
+        ),
         (json!({"ip_version": ["5"]}), "ip_version: IP_NOT_USED or IPv4 or IPv6 is wanted"),
         (json!({"tcp_flags": [{"SYN": 1}]}), "tcp_flags.SYN: true or false is wanted"),
     ];

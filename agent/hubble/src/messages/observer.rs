@@ -309,4 +309,3 @@ pub struct NamespaceOfCluster {
 /// Nodes; only a relay knows more than one.
 #[derive(Clone, PartialEq, Message)]
 pub struct GetNodesResponse {}
-
