@@ -17,6 +17,7 @@ pub mod node_address;
 pub mod node_facts;
 pub mod node_information;
 pub mod node_name;
+mod notices;
 pub mod ports;
 mod queued_deletions;
 pub mod remembered;

@@ -14,6 +14,7 @@ use super::{
     install::{InstallArguments, UninstallArguments, UpgradeArguments},
     migrate::MigrateCommand,
     observe::ObserveArguments,
+    output::Format,
 };
 
 /// Speak to the node agent
@@ -54,23 +55,6 @@ pub struct Arguments {
 
     #[command(subcommand)]
     pub(super) command: Command,
-}
-
-/// How answers are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Format {
-    /// For people
-    Table,
-    /// For programs
-    Json,
-    /// Of `observe`: a line a flow, as `table`
-    Compact,
-    /// Of `observe`: as `json`
-    Jsonpb,
-    /// Of `observe`: a line a member
-    Dict,
-    /// Of `observe`: in columns
-    Tab,
 }
 
 #[derive(Debug, Subcommand)]

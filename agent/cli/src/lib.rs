@@ -40,8 +40,8 @@ use volvox_rest::RestClient;
 
 pub use self::{args::Arguments, error::ClientError};
 use self::{
-    args::{Command, Format},
-    output::Output,
+    args::Command,
+    output::{Format, Output},
     why::Places,
 };
 

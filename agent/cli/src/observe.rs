@@ -20,7 +20,10 @@ use volvox_system::duration::parse_duration;
 
 pub(super) use self::args::ObserveArguments;
 use self::{args::Span, text::Writer};
-use super::{args::Format, error::ClientError, output::Output};
+use super::{
+    error::ClientError,
+    output::{Format, Output},
+};
 
 /// Name of Hubble's socket, beside the API's.
 const SOCKET: &str = "hubble.sock";

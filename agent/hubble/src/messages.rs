@@ -1,6 +1,7 @@
 //! The messages of Hubble's API, as they are on the wire: numbers are the API's, unknown fields are
 //! skipped. Enumerations are their numbers; [`crate::schema`] has the names.
 
+mod filter;
 mod flow;
 mod observer;
 mod peer;
@@ -9,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prost::Message;
 
-pub use self::{flow::*, observer::*, peer::*};
+pub use self::{filter::*, flow::*, observer::*, peer::*};
 
 /// A moment: `google.protobuf.Timestamp`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Message)]

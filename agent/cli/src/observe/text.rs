@@ -10,7 +10,7 @@ use volvox_hubble::{
     },
 };
 
-use crate::args::Format;
+use crate::output::Format;
 
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];

@@ -1,3 +1,5 @@
+//! Tests: records of the datapath become the flows that Hubble shows, and broken ones none.
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use zerocopy::IntoBytes;

@@ -1,3 +1,5 @@
+//! Tests: each filter matches as Hubble's does, and what cannot be is refused by name.
+
 use super::*;
 use crate::messages::*;
 

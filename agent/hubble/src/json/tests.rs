@@ -1,3 +1,5 @@
+//! Tests: messages are written and read by the names of the API.
+
 use prost::Message;
 use serde_json::json;
 

@@ -1,3 +1,5 @@
+//! Tests: an address is whose it was at the time, also after a restart.
+
 use super::*;
 
 const SECOND: u64 = 1_000_000_000;

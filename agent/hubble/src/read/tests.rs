@@ -1,3 +1,5 @@
+//! Tests: a stream begins, skips, counts and ends as it was asked.
+
 use std::sync::Mutex;
 
 use prost::Message;

@@ -1,3 +1,5 @@
+//! Tests: the newest records are kept, whole, over the end of a life.
+
 use super::*;
 
 fn bytes(number: u64) -> Vec<u8> {
