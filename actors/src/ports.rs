@@ -16,7 +16,7 @@ mod kvstore;
 mod owned;
 mod remote_clusters;
 
-pub use agent_notices::AgentNotices;
+pub use agent_notices::{AddressNews, AgentNews, AgentNotices};
 pub use cluster::{
     Cluster, ClusterError, Object, ObjectChange, ObjectKey, ObjectWatch, ObjectWrite, Page, Reader,
     Resource, Verb,

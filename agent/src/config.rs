@@ -10,6 +10,7 @@ mod check;
 mod cilium_keys;
 mod cni;
 mod error;
+mod hubble;
 mod kube_proxy;
 mod layers;
 mod map_sizes;
@@ -36,6 +37,7 @@ pub use aggregation::{MonitorAggregation, TcpFlags, TcpFlagsError};
 pub use attaching::AttachOptions;
 pub use cni::{ChainingMode, CniOptions};
 pub use error::ConfigError;
+pub use hubble::{HubbleAddress, HubbleOptions};
 pub use kube_proxy::KubeProxyOptions;
 pub use layers::Origin;
 pub use map_sizes::ConntrackSizes;
@@ -57,7 +59,18 @@ const API_RATE_LIMIT: &str = "api_rate_limit";
 const MONITOR_FLAGS: &str = "monitor_aggregation_flags";
 const KVSTORE_OPT: &str = "kvstore_opt";
 const API_SERVER: &str = "k8s_api_server";
-const LISTS: [&str; 5] = [LABELS, API_RATE_LIMIT, MONITOR_FLAGS, KVSTORE_OPT, API_SERVER];
+const HUBBLE_LISTS: [&str; 3] =
+    ["hubble_tls_client_ca_files", "hubble_monitor_events", "hubble_export_fieldmask"];
+const LISTS: [&str; 8] = [
+    LABELS,
+    API_RATE_LIMIT,
+    MONITOR_FLAGS,
+    KVSTORE_OPT,
+    API_SERVER,
+    HUBBLE_LISTS[0],
+    HUBBLE_LISTS[1],
+    HUBBLE_LISTS[2],
+];
 
 /// A node agent whose restart nobody notices.
 #[derive(Debug, Parser)]

@@ -23,7 +23,6 @@ use volvox_etcd::EtcdRs;
 use volvox_inspect::{
     evidence::{Evidence, PastLife},
     flight::boot_id,
-    monitor::notices,
 };
 use volvox_rest::delete_queue::{self, DeleteQueue, Exclusive, LOCK_PATIENCE};
 use volvox_system::{
@@ -43,6 +42,7 @@ use crate::{
     health_ports::HealthPorts,
     node_facts::FactsWatch,
     node_information,
+    notices::told_of_start,
     ports::{
         ClusterDirectory, DiskPort, Ears, Embedded, LinkWatch, SignalWatch,
         manifests::{Manifests, Watch},
@@ -126,8 +126,7 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
     let families = Families { ipv4: config.enable_ipv4, ipv6: config.enable_ipv6 };
     let health_listeners = answers.then(|| HealthPorts::start(families)).transpose()?;
     let health_listeners = health_listeners.map(|ports| Rc::new(ports) as _);
-    let (notifier, notified) = notices().context("a way to who listens to records")?;
-    let notices = Some(Rc::new(notifier) as _);
+    let (notices, notified) = told_of_start().context("a way to who listens to records")?;
     let runtime = config.container_runtime_endpoint.socket().map(Containerd::start).transpose()?;
     let container_runtime = runtime.map(|runtime| Rc::new(runtime) as _);
     let ports = Ports {
@@ -138,7 +137,7 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
         clusters,
         health_listeners,
         container_runtime,
-        notices,
+        notices: Some(notices),
     };
     actix::spawn(wait_cycles::watch(host.clone()));
     watchdog::watch(&host.beat()).context("start the watchdog's thread")?;

@@ -29,6 +29,7 @@ use crate::{
     boot::Boot,
     config::Config,
     gateway::Gateway,
+    hubble::Hubble,
     node_name::node_name,
     ports::Ears,
     settings,
@@ -42,6 +43,8 @@ pub struct Servers {
     pub dashboard: Option<Server>,
     /// The datapath's records.
     pub monitor: Option<Monitor>,
+    /// Flows, if they are kept.
+    pub hubble: Option<Hubble>,
 }
 
 /// The API's thread, and its socket's place.
@@ -62,7 +65,13 @@ impl Servers {
         ears: Ears,
         notified: Notified,
     ) -> anyhow::Result<Self> {
-        let facts = facts(config, boot)?;
+        let mut facts = facts(config, boot)?;
+        // Who shows no flows still does its work.
+        let hubble = config.hubble.enabled.then(|| Hubble::start(config, gateway.clone()));
+        facts.hubble = match &hubble {
+            Some(Err(error)) => Err(error.to_string()),
+            started => Ok(started.is_some()),
+        };
         let api = Api {
             gateway,
             options: Arc::new(RuntimeOptions::new(
@@ -108,11 +117,16 @@ impl Servers {
         });
         let dashboard = dashboard.transpose().context("start the dashboard's thread")?;
         // Who shows no records still does its work, as with the sockets above.
-        let monitor =
-            Monitor::start(&socket_beside(&config.socket_path), &config.bpf_root, Some(notified))
-                .inspect_err(|error| tracing::error!(%error, "nobody can listen to records"))
-                .ok();
-        Ok(Self { api: served, dashboard, monitor })
+        let hubble = hubble.transpose().unwrap_or_else(|error| {
+            tracing::error!(%error, "flows are neither kept nor served");
+            None
+        });
+        let (hubble, tap) = hubble.unzip();
+        let socket = socket_beside(&config.socket_path);
+        let monitor = Monitor::start(&socket, &config.bpf_root, Some(notified), tap)
+            .inspect_err(|error| tracing::error!(%error, "nobody can listen to records"))
+            .ok();
+        Ok(Self { api: served, dashboard, monitor, hubble })
     }
 }
 
@@ -148,6 +162,7 @@ fn facts(config: &Config, boot: &Boot) -> anyhow::Result<Facts> {
         routing: settings::routing(config),
         ipam_mode: config.ipam.map_or(IpamMode::ClusterPool, IpamMode::from).to_string(),
         host_firewall: config.enable_host_firewall,
+        hubble: Ok(false),
         cluster: config.cluster_name.clone(),
         cluster_id: ClusterId(config.cluster_id),
         features: features(config)?,

@@ -54,8 +54,11 @@ pub const DASHBOARD: Part = part("dashboard", 0, "its pages connect again");
 /// The records of packets, for those who listen.
 pub const RECORDS: Part = part("records of packets", 1, "who listens has to connect again");
 
+/// Hubble: who follows flows is not waited for.
+pub const HUBBLE: Part = part("Hubble", 1, "who follows has to connect again");
+
 /// All parts, in the order of the start.
-pub const PARTS: [Part; 7] = [RECORDER, STATE, DATAPATH, STORE, API, DASHBOARD, RECORDS];
+pub const PARTS: [Part; 8] = [RECORDER, STATE, DATAPATH, STORE, API, DASHBOARD, RECORDS, HUBBLE];
 
 /// What has started and needs to be stopped. The rest ends with the process.
 pub struct Started {
@@ -75,7 +78,7 @@ impl Started {
     /// How each part stops, in the order of the start.
     pub fn hooks(self) -> Hooks {
         let Self { recording, disk, kernel, store, servers } = self;
-        let Servers { api, dashboard, monitor } = servers;
+        let Servers { api, dashboard, monitor, hubble } = servers;
         let mut hooks = Hooks::default();
         hooks.started(RECORDER, async move { recording.end() });
         hooks.started(STATE, async move { disk.finish().await });
@@ -89,6 +92,9 @@ impl Started {
         }
         if let Some(monitor) = monitor {
             hooks.started(RECORDS, aside(|| drop(monitor)));
+        }
+        if let Some(hubble) = hubble {
+            hooks.started(HUBBLE, aside(|| drop(hubble)));
         }
         hooks
     }

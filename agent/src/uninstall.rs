@@ -11,18 +11,20 @@ use volvox_inspect::{
 
 use crate::{
     config::Config,
-    datapath,
+    datapath, hubble,
     ports::{Directories, hold_bpf},
 };
 
 /// Files and directories of ours in the run directory, and what they are.
-const RUN_ENTRIES: [&str; 6] = [
+const RUN_ENTRIES: [&str; 8] = [
     "state",
     "deleteQueue",
     "volvox-agent.pid",
     flight::CURRENT,
     flight::PREVIOUS,
     evidence::DIRECTORY,
+    hubble::RING,
+    hubble::NAMES,
 ];
 /// How the names of files of ours in the library directory begin.
 const LIB_PREFIXES: [&str; 4] = ["identities.", "kvstore.", "node.", "sources.json"];
@@ -47,7 +49,8 @@ pub fn run(config: &Config) -> anyhow::Result<()> {
         }
     }
     let api = &config.socket_path;
-    for socket in [api.clone(), socket_beside(api), stand_in_beside(api)] {
+    let hubble = config.hubble.socket_path.clone();
+    for socket in [api.clone(), socket_beside(api), stand_in_beside(api), hubble] {
         remove(&socket, &mut removed)?;
     }
     drop((held, bpf_root));

@@ -15,6 +15,7 @@ mod lb;
 mod losses;
 mod memory;
 mod nat;
+mod observe;
 mod operator;
 mod packet;
 mod regenerate;
@@ -52,6 +53,8 @@ pub enum Verb {
     Packet,
     /// The flight recorder: a record, and its share of the agent's work.
     Trace,
+    /// Flows: what they cost, how late and how complete they are, and what a SIGKILL leaves of them.
+    Observe,
     /// A page that looks on while the actors handle thousands of messages a second.
     Dashboard,
     /// Many services, from objects to maps, and a restart with them; translations of addresses that
@@ -129,6 +132,7 @@ pub fn run(verb: Verb, options: &Options) -> Result<()> {
         Verb::Regenerate => regenerate::run(options),
         Verb::Packet => packet::run(options),
         Verb::Trace => trace::run(options),
+        Verb::Observe => observe::run(options),
         Verb::Dashboard => dashboard::run(options),
         Verb::Lb => lb::run(options),
         Verb::Drift => drift::run(options),

@@ -11,6 +11,7 @@ mod create;
 mod host;
 mod look;
 mod messages;
+mod news;
 mod numbers;
 mod policy;
 mod probe;

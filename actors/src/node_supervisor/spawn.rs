@@ -136,7 +136,8 @@ impl<'a> Spawn<'a> {
         let settings = &self.settings;
         let ipam = self.ipam();
         let identities = self.identities();
-        let ipcache = Ipcache::factory(Rc::clone(kernel), self.watch.clone());
+        let notices = self.ports.notices.clone();
+        let ipcache = Ipcache::factory(Rc::clone(kernel), self.watch.clone(), notices);
         let ipcache = self.supervisor("ipcache", ipcache);
         let build_queue = self.supervisor("build-queue", BuildQueue::factory(settings.permits));
         // Who follows the cluster tells the owner of pods, and that asks it.
@@ -242,7 +243,9 @@ impl<'a> Spawn<'a> {
         let (late, late_cluster) = (self.late.endpoints.clone(), self.late.cluster.clone());
         let (identities, ipcache) = (basis.identities.clone(), basis.ipcache.clone());
         let follows = self.follows();
+        let notices = self.ports.notices.clone();
         let peers = move || PolicyPeers {
+            notices: notices.clone(),
             endpoints: late.get().outlet(EndpointsMsg::Policy),
             identities: identities.clone(),
             ipcache: ipcache.clone(),
@@ -310,6 +313,7 @@ impl<'a> Spawn<'a> {
         let peers = move || EndpointPeers {
             kernel: Rc::clone(&ports.kernel),
             disk: Rc::clone(&ports.disk),
+            notices: ports.notices.clone(),
             identities: identities.clone(),
             policy: policy.clone(),
             build_queue: build_queue.clone(),

@@ -14,6 +14,8 @@ use super::{
     install::{InstallArguments, UninstallArguments, UpgradeArguments},
     migrate::MigrateCommand,
     monitor::MonitorFilter,
+    observe::ObserveArguments,
+    output::Format,
     verify::VerifyArguments,
 };
 
@@ -55,15 +57,6 @@ pub struct Arguments {
 
     #[command(subcommand)]
     pub(super) command: Command,
-}
-
-/// How answers are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Format {
-    /// For people
-    Table,
-    /// For programs
-    Json,
 }
 
 #[derive(Debug, Subcommand)]
@@ -109,6 +102,11 @@ pub(super) enum Command {
     /// Connections are shown as they open, close and every few seconds; the endpoint's option
     /// `MonitorAggregationLevel=None` has every packet shown.
     Monitor(MonitorFilter),
+    /// Flows: who sends what to whom, now and before, with names; needs an agent with --enable-hubble
+    ///
+    /// Filters are those of Hubble's client: one flag holds if one of its values does, and all flags
+    /// have to hold. Times are UTC.
+    Observe(ObserveArguments),
     /// Metrics, as Prometheus reads them
     Metrics,
     /// Show flight records in a browser: of a life before, of another node, of the simulator

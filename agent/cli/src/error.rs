@@ -26,6 +26,9 @@ pub enum ClientError {
     /// What reaches what in a cluster cannot be tried.
     #[error("{0}")]
     Connectivity(#[from] ConnectivityError),
+    /// Nobody answers there.
+    #[error("{0}")]
+    Unreachable(String),
     /// There is no such thing.
     #[error("{0}")]
     NotFound(String),
@@ -61,7 +64,7 @@ impl ClientError {
     pub fn code(&self) -> u8 {
         match self {
             _ if self.is_quiet() => 0,
-            Self::Rest(RestError::Unreachable { .. }) => 3,
+            Self::Rest(RestError::Unreachable { .. }) | Self::Unreachable(_) => 3,
             Self::Rest(error) if error.status() == Some(404) => 4,
             Self::Rest(error) if error.status() == Some(400) => 2,
             Self::Install(InstallError::Unreachable { .. }) => 3,

@@ -23,6 +23,7 @@ mod metrics;
 mod migrate;
 mod monitor;
 mod named;
+mod observe;
 mod output;
 mod policy;
 mod restore;
@@ -41,7 +42,11 @@ use clap::{CommandFactory, Parser};
 use volvox_rest::RestClient;
 
 pub use self::{args::Arguments, error::ClientError};
-use self::{args::Command, output::Output, why::Places};
+use self::{
+    args::Command,
+    output::{Format, Output},
+    why::Places,
+};
 
 /// How long the agent may take to answer: longer than it waits for its own actors.
 const DEADLINE: Duration = Duration::from_secs(90);
@@ -80,7 +85,12 @@ async fn dispatch(
     client: &RestClient,
     out: &mut Output<'_>,
 ) -> Result<(), ClientError> {
-    let Arguments { socket, bpf_root, state_dir, command, .. } = arguments;
+    let Arguments { socket, bpf_root, state_dir, command, output: format } = arguments;
+    let is_of_observe = !matches!(format, Format::Table | Format::Json);
+    if is_of_observe && !matches!(command, Command::Observe(_)) {
+        let text = "-o: compact, dict, tab and jsonpb are of `volvox observe`: say table or json";
+        return Err(ClientError::Usage(text.to_owned()));
+    }
     let (bpf_root, state_dir) = (bpf_root.as_path(), state_dir.as_path());
     match command {
         Command::Status { brief } => status::show(client, out, state_dir, brief).await,
@@ -106,6 +116,7 @@ async fn dispatch(
             let endpoints = endpoints.collect::<Result<Vec<_>, _>>()?;
             monitor::run(client, out, source, (&filter, &endpoints)).await
         }
+        Command::Observe(arguments) => observe::run(&socket, out, format, &arguments).await,
         Command::Metrics => metrics::run(client, out).await,
         Command::Dashboard(arguments) => dashboard::run(out, &arguments).await,
         Command::Migrate(command) => migrate::run(&command),

@@ -2,10 +2,28 @@
 
 use std::io::Write;
 
+use clap::ValueEnum;
 use comfy_table::{Table, presets::NOTHING};
 use serde::Serialize;
 
-use super::{args::Format, error::ClientError};
+use super::error::ClientError;
+
+/// How answers are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// For people
+    Table,
+    /// For programs
+    Json,
+    /// Of `observe`: a line a flow, as `table`
+    Compact,
+    /// Of `observe`: as `json`
+    Jsonpb,
+    /// Of `observe`: a line a member
+    Dict,
+    /// Of `observe`: in columns
+    Tab,
+}
 
 /// Where answers go, and how they are written.
 pub(super) struct Output<'a> {
@@ -26,6 +44,11 @@ impl<'a> Output<'a> {
     /// Writes one line.
     pub(super) fn line(&mut self, text: impl AsRef<str>) -> Result<(), ClientError> {
         Ok(writeln!(self.out, "{}", text.as_ref())?)
+    }
+
+    /// Has what was written read at once.
+    pub(super) fn flush(&mut self) -> Result<(), ClientError> {
+        Ok(self.out.flush()?)
     }
 
     /// Writes a value as JSON, indented.

@@ -2,13 +2,14 @@
 //!
 //! The kernel serves one reader of `cilium_events`: who opens it last has the records. So the agent
 //! reads them, while somebody listens and only then, and hands them on; without listeners the map
-//! is free for others. The socket and what is said on it are those of Cilium's monitor. While no
+//! is free for others. Where flows are kept, it reads them always. The socket and what is said on it are those of Cilium's monitor. While no
 //! agent lives, one of the clients does the same at a socket of its own.
 
 mod gob;
 mod hub;
 mod listener;
 mod notice;
+mod tap;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ use std::{
 pub use gob::{Decoder, GobError};
 use hub::Hub;
 pub use notice::{Notified, Notifier, notice, notices};
+pub use tap::RecordTap;
 
 use crate::http::{SocketError, bind, inode, unbind};
 
@@ -64,14 +66,15 @@ pub struct Monitor {
 
 impl Monitor {
     /// Listens at a path for those who want the records of the map below `bpf_root`, and the
-    /// agent's notices if there is one.
+    /// agent's notices if there is one. Who taps them has all, whoever listens.
     pub fn start(
         socket: &Path,
         bpf_root: &Path,
         notified: Option<Notified>,
+        tap: Option<Box<dyn RecordTap>>,
     ) -> Result<Self, MonitorError> {
         let (stop, stopped) = UnixStream::pair()?;
-        let mut hub = Hub::new(bind(socket)?, stopped, bpf_root, notified);
+        let mut hub = Hub::new(bind(socket)?, stopped, bpf_root, (notified, tap));
         let inode = inode(socket);
         let thread = volvox_system::threads::spawn("monitor", move || hub.run())?;
         Ok(Self { socket: socket.to_owned(), inode, stop: Some(stop), thread: Some(thread) })

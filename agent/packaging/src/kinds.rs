@@ -77,3 +77,38 @@ pub(crate) enum Initial {
     /// This, as JSON.
     Json(&'static str),
 }
+
+/// One value that may be set.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Its name, as `ipam.mode`.
+    pub name: &'static str,
+    /// What it means, one line.
+    pub meaning: &'static str,
+    /// What may be written.
+    pub(crate) kind: Kind,
+    /// Where it goes.
+    pub(crate) place: Place,
+    /// The value if nobody sets one, as JSON.
+    pub(crate) initial: Initial,
+}
+
+pub(crate) const fn setting(
+    name: &'static str,
+    kind: Kind,
+    place: Place,
+    initial: Initial,
+    meaning: &'static str,
+) -> Setting {
+    Setting { name, meaning, kind, place, initial }
+}
+
+pub(crate) const fn flag(
+    name: &'static str,
+    flag: &'static str,
+    kind: Kind,
+    initial: Initial,
+    meaning: &'static str,
+) -> Setting {
+    setting(name, kind, Place::Flag(flag), initial, meaning)
+}

@@ -1,45 +1,12 @@
 //! The values that an installation may set: their names, which are those of Cilium's chart, what they
 //! mean, and where each goes.
 
+pub use crate::kinds::Setting;
 pub(crate) use crate::kinds::{Initial, Kind, Place};
-
-/// One value that may be set.
-#[derive(Clone, Copy, Debug)]
-pub struct Setting {
-    /// Its name, as `ipam.mode`.
-    pub name: &'static str,
-    /// What it means, one line.
-    pub meaning: &'static str,
-    /// What may be written.
-    pub(crate) kind: Kind,
-    /// Where it goes.
-    pub(crate) place: Place,
-    /// The value if nobody sets one, as JSON.
-    pub(crate) initial: Initial,
-}
+use crate::kinds::{flag, setting};
 
 use Initial::{Json, Template};
 use Kind::{Choice, List, Number, Quantities, Switch, Text, Texts, Tree};
-
-const fn setting(
-    name: &'static str,
-    kind: Kind,
-    place: Place,
-    initial: Initial,
-    meaning: &'static str,
-) -> Setting {
-    Setting { name, meaning, kind, place, initial }
-}
-
-const fn flag(
-    name: &'static str,
-    flag: &'static str,
-    kind: Kind,
-    initial: Initial,
-    meaning: &'static str,
-) -> Setting {
-    setting(name, kind, Place::Flag(flag), initial, meaning)
-}
 
 /// The largest number of a cluster that fits into identities.
 const CLUSTER_MAX: u64 = 255;
@@ -210,6 +177,21 @@ pub const SETTINGS: &[Setting] = &[
         Switch,
         FALSE,
         "Whether nodes are held to policy",
+    ),
+    flag("hubble.enabled", "enable-hubble", Switch, FALSE, "Whether flows are kept and served"),
+    flag(
+        "hubble.listenAddress",
+        "hubble-listen-address",
+        Text,
+        EMPTY,
+        "Where a relay asks for flows, as :4244; it wants certificates, see the page about flows",
+    ),
+    flag(
+        "hubble.eventBufferCapacity",
+        "hubble-event-buffer-capacity",
+        Number(65535),
+        Json("4095"),
+        "Flows that are kept on each node: 2^n - 1",
     ),
     flag(
         "kubeProxyReplacement",

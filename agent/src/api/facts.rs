@@ -33,6 +33,8 @@ pub struct Facts {
     pub ipam_mode: String,
     /// Whether the node itself is held to policy.
     pub host_firewall: bool,
+    /// Whether flows are kept and served; and why not, if they should be.
+    pub hubble: Result<bool, String>,
     /// What it does besides policy.
     pub features: Features,
     /// Whether a cluster is followed.

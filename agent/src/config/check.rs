@@ -86,6 +86,7 @@ pub(super) fn check(config: &Config, origins: &Origins) -> Result<Vec<String>, C
     check_identities(config, &say)?;
     check_mesh(config, &say)?;
     cni::check(config, origins, &say)?;
+    config.hubble.check(&say)?;
     check_mtu(config, &say)?;
     Ok(warnings(config, origins))
 }

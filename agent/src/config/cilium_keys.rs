@@ -22,12 +22,13 @@ enum Meaning {
 use Meaning::{Fixed, Of, Others, Tuning};
 
 const OFF: &[&str] = &["false", ""];
-const HUBBLE: &str = "enable-hubble";
 const PROXY: &str = "enable-l7-proxy";
 const VTEP: &str = "enable-vtep";
 const HEALTH: &str = "enable-health-checking";
 const MESH_AUTH: &str = "mesh-auth-enabled";
 const EGRESS_GATEWAY: &str = "enable-egress-gateway";
+const HUBBLE_REDACT: &str = "hubble-redact-enabled";
+const HUBBLE_DROPS: &str = "hubble-drop-events";
 const L2: &str = "enable-l2-announcements";
 
 /// Keys, or with a star how keys begin: the longest that fits says what one means.
@@ -65,7 +66,6 @@ const KEYS: &[(&str, Meaning)] = &[
     ("enable-gateway-api", Fixed(OFF, "there is no Envoy")),
     ("enable-health-check-loadbalancer-ip", Fixed(OFF, "health checks come to node addresses")),
     (HEALTH, Fixed(OFF, "nodes do not probe each other")),
-    (HUBBLE, Fixed(OFF, "flows are shown by `volvox monitor`")),
     ("enable-ingress-controller", Fixed(OFF, "there is no Envoy")),
     ("enable-ipsec", Fixed(OFF, "traffic between nodes is not encrypted")),
     ("enable-ipv4-big-tcp", Fixed(OFF, "packets are at most 64 KiB")),
@@ -91,7 +91,11 @@ const KEYS: &[(&str, Meaning)] = &[
     ("external-envoy-proxy", Others),
     ("health-check-*", Of(HEALTH)),
     ("http-*", Others),
-    ("hubble-*", Of(HUBBLE)),
+    ("hubble-*", Tuning),
+    (HUBBLE_REDACT, Fixed(OFF, "flows tell of packets, not of requests: there is nothing to hide")),
+    ("hubble-redact-*", Of(HUBBLE_REDACT)),
+    (HUBBLE_DROPS, Fixed(OFF, "drops are flows, not Events of the cluster")),
+    ("hubble-drop-events-*", Of(HUBBLE_DROPS)),
     ("identity-gc-interval", Others),
     ("identity-heartbeat-timeout", Others),
     ("identity-management-mode", Fixed(&["agent", "both"], "the agent makes CiliumIdentities")),
@@ -218,8 +222,8 @@ mod tests {
     #[test]
     fn what_is_on_and_not_there_is_named_with_its_details() {
         let said = said_of(&[
-            ("enable-hubble", "true"),
-            ("hubble-listen-address", ":4244"),
+            ("hubble-drop-events", "true"),
+            ("hubble-drop-events-interval", "1m"),
             ("enable-wireguard", "true"),
             ("debug-verbose", "flow"),
             ("enable-foo", "true"),
@@ -227,9 +231,9 @@ mod tests {
         assert_eq!(
             said,
             [
-                "enable-hubble=true is not supported: flows are shown by `volvox monitor`; \
-                 without effect, too: hubble-listen-address",
                 "enable-wireguard=true is not supported: traffic between nodes is not encrypted",
+                "hubble-drop-events=true is not supported: drops are flows, not Events of the \
+                 cluster; without effect, too: hubble-drop-events-interval",
                 "without effect here and ignored: debug-verbose",
                 "not known to this agent and ignored: enable-foo",
             ]

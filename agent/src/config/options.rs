@@ -15,10 +15,10 @@ use volvox_etcd::EtcdOptions;
 use volvox_system::duration::{as_nanoseconds, parse_duration};
 
 use super::{
-    AllowLocalhost, AttachOptions, CniOptions, EnablePolicy, IdentityAllocationMode, Ipam,
-    KubeProxyOptions, KvStoreKind, LbAlgorithm, LbMode, LogFormat, LogLevel, MonitorAggregation,
-    NoBackendResponse, NodeAddress, PoolOptions, Range, RateLimits, RoutingMode, TakeoverOptions,
-    TcpFlags, TunnelProtocol,
+    AllowLocalhost, AttachOptions, CniOptions, EnablePolicy, HubbleOptions, IdentityAllocationMode,
+    Ipam, KubeProxyOptions, KvStoreKind, LbAlgorithm, LbMode, LogFormat, LogLevel,
+    MonitorAggregation, NoBackendResponse, NodeAddress, PoolOptions, Range, RateLimits,
+    RoutingMode, TakeoverOptions, TcpFlags, TunnelProtocol,
     aggregation::parse_interval,
     values::{
         OptionalAddress, RuntimeEndpoint, parse_lease_ttl, parse_list, parse_listen_address,
@@ -465,6 +465,11 @@ pub struct Config {
     /// Address of the dashboard, loopback only: `:9880`; not served if empty
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9880", value_parser = parse_optional_address)]
     pub dashboard_addr: OptionalAddress,
+
+    /// Flows.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub hubble: HubbleOptions,
 
     /// What it does in the place of a kube-proxy.
     #[command(flatten)]

@@ -227,8 +227,8 @@ fn the_verb_stands_anywhere() {
 fn an_unknown_flag_is_refused_by_name_with_a_suggestion() {
     let text = refusal(&["--bpf-rot=/b"]);
     assert!(text.contains("'--bpf-rot'") && text.contains("'--bpf-root'"), "{text}");
-    let text = refusal(&["--hubble-listen-address=:4244"]);
-    assert!(text.contains("'--hubble-listen-address'"), "{text}");
+    let text = refusal(&["--hubble-redact-enabled=true"]);
+    assert!(text.contains("'--hubble-redact-enabled'"), "{text}");
     let text = refusal(&["start"]);
     assert!(text.contains("'start'"), "{text}");
 }
@@ -392,4 +392,31 @@ fn a_mesh_wants_a_number_and_identities_that_others_can_know() {
         let config = settings(&[&mesh[..], &["--cluster-id=3"], shared].concat());
         assert_eq!(config.clustermesh_config.as_deref(), Some(Path::new("/mesh")));
     }
+}
+
+#[test]
+fn flows_are_shown_to_other_nodes_with_certificates_of_both_sides_only() {
+    let port = "--hubble-listen-address=:4244";
+    let refused = |more: &[&str]| {
+        let all: Vec<_> = ["--enable-hubble=true", port].iter().chain(more).copied().collect();
+        refusal(&all)
+    };
+    let text = refused(&[]);
+    assert!(text.contains("--hubble-tls-client-ca-files"), "{text}");
+    let text = refused(&["--hubble-disable-tls=false"]);
+    assert!(text.contains("--hubble-tls-cert-file"), "{text}");
+    let tls =
+        ["--hubble-disable-tls=false", "--hubble-tls-cert-file=/c", "--hubble-tls-key-file=/k"];
+    assert!(refused(&tls).contains("--hubble-tls-client-ca-files"));
+    let own = ["--enable-hubble=true", "--hubble-listen-address=127.0.0.1:4244"];
+    assert!(load_with(&own, &[]).is_ok());
+    let mut whole = vec!["--enable-hubble=true", port, "--hubble-tls-client-ca-files=/a,/b"];
+    whole.extend(tls);
+    let hubble = load_with(&whole, &[]).unwrap().config.hubble;
+    assert_eq!(hubble.listen_address.0.map(|it| it.to_string()).as_deref(), Some("[::]:4244"));
+    assert_eq!(hubble.tls_client_ca_files, ["/a", "/b"]);
+    let text = refusal(&["--hubble-event-buffer-capacity=4096"]);
+    assert!(text.contains("say 8191, or 4095"), "{text}");
+    let text = refusal(&["--hubble-monitor-events=drop,bogus"]);
+    assert!(text.contains("\"bogus\"") && text.contains("policy-verdict"), "{text}");
 }

@@ -12,6 +12,7 @@ mod chosen {
             volvox_agent::fuzzing::TARGETS,
             volvox_cli::fuzzing::TARGETS,
             volvox_cni::fuzzing::TARGETS,
+            volvox_hubble::fuzzing::TARGETS,
             volvox_system::fuzzing::TARGETS,
         ];
         match known.into_iter().flatten().find(|(known, _)| *known == name) {

@@ -11,7 +11,7 @@ use crate::{
         ipcache::IpcacheMsg,
         rules::PolicyMsg,
     },
-    ports::{Disk, Kernel},
+    ports::{AgentNotices, Disk, Kernel},
 };
 
 /// Whom an endpoint talks to.
@@ -37,6 +37,8 @@ pub struct EndpointPeers {
     pub settings: Rc<Settings>,
     /// Who hears what somebody else changed in the kernel.
     pub watch: DriftWatch,
+    /// Who hears of endpoints that are made, built and deleted, if anybody does.
+    pub notices: Option<Rc<dyn AgentNotices>>,
 }
 
 /// What is the same for every endpoint of this node.

@@ -10,6 +10,7 @@ use super::{
     answers::EndpointsAnswer,
     child::SupervisedEndpoint,
     host::{unchangeable, undeletable},
+    news::{endpoint_news, tell_build},
     state::{Endpoints, EndpointsState},
 };
 use crate::{
@@ -148,6 +149,7 @@ impl Endpoints {
         let EndpointsState { children, regenerations, announcers, .. } = &mut *self.family;
         let Some(child) = children.get_mut(&view.id) else { return };
         regenerations.seen(&child.view, &view);
+        tell_build(self.peers.notices.as_deref(), &child.view, &view);
         child.show(Arc::clone(&view));
         child.pay();
         // The cluster knows the node by other objects.
@@ -158,7 +160,10 @@ impl Endpoints {
     }
 
     fn gone(&mut self, id: EndpointId) {
-        self.family.children.remove(&id);
+        let child = self.family.children.remove(&id);
+        if let (Some(child), Some(notices)) = (child, &self.peers.notices) {
+            notices.happened(endpoint_news(&child.view, true));
+        }
         self.family.announcers.iter().for_each(|announcer| announcer.gone(id));
         self.family.numbers.free(id);
         self.vanished.remove(&id);

@@ -7,6 +7,7 @@ use super::{
     answers::EndpointsAnswer,
     check::inspect,
     child::SupervisedEndpoint,
+    news::endpoint_news,
     state::{CreateReply, Creating},
 };
 use crate::{
@@ -261,6 +262,9 @@ impl Endpoints {
             .children
             .insert(id, SupervisedEndpoint::new(address, Arc::clone(&view), None, None));
         self.family.announcers.iter().for_each(|announcer| announcer.comes(&view));
+        if let Some(notices) = &self.peers.notices {
+            notices.happened(endpoint_news(&view, false));
+        }
         view
     }
 }

@@ -21,7 +21,7 @@ use crate::{
     node::invariants::{self, EndpointFacts, Snapshot, Violation},
     policy::identity::IdentityMsg,
     ports::{
-        AgentNotices, HookState, Kernel, KernelDone, KernelJob, KernelOp, KernelOutcome,
+        AgentNews, AgentNotices, HookState, Kernel, KernelDone, KernelJob, KernelOp, KernelOutcome,
         KernelSnapshot,
     },
 };
@@ -275,7 +275,9 @@ impl Behaviour for Auditor {
             AuditorMsg::Drifted(found) => {
                 self.state.drifted(&found, cx.now(), cx.wall());
                 if let Some(notices) = &self.peers.notices {
-                    found.iter().for_each(|drift| notices.drifted(drift));
+                    found
+                        .iter()
+                        .for_each(|drift| notices.happened(AgentNews::Drifted(drift.clone())));
                 }
             }
             AuditorMsg::Show(reply) => reply.send(Arc::clone(&self.state.view)),

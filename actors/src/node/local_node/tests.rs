@@ -47,7 +47,7 @@ impl Fixture {
         let universe = Universe::default();
         let (kernel, map) = (FakeKernel::new(), FakeKernel::new());
         let ipcache = universe
-            .spawn("ipcache", Ipcache::factory(Rc::clone(&map) as _, DriftWatch::default()));
+            .spawn("ipcache", Ipcache::factory(Rc::clone(&map) as _, DriftWatch::default(), None));
         let settings = NodeSettings {
             families,
             router: Addresses { ipv4: "10.0.0.1".parse().ok(), ipv6: None },

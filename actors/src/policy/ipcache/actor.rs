@@ -5,11 +5,14 @@ use std::{collections::BTreeMap, rc::Rc, time::Duration};
 
 use ipnet::IpNet;
 
-use super::{IpcacheMsg, answers::IpcacheAnswer, messages::IpcacheView, table::IpcacheTable};
+use super::{
+    IpcacheMsg, answers::IpcacheAnswer, batch::RowsOutcome, messages::IpcacheView,
+    table::IpcacheTable,
+};
 use crate::{
     host::{AskError, Behaviour, Cx, Lent, Pauses, Reply, Survives},
     model::drift::{DriftByMap, DriftReply, DriftWatch},
-    ports::{IpcacheRow, Kernel, KernelDone, KernelError, Refusal},
+    ports::{AgentNotices, IpcacheRow, Kernel, KernelDone, KernelError, Refusal},
 };
 
 /// How long the kernel may take for a batch.
@@ -22,6 +25,8 @@ const PAUSES: Pauses =
 /// kernel has, one batch at a time.
 pub struct Ipcache {
     pub(super) kernel: Rc<dyn Kernel>,
+    /// Who hears of rows that are written, if anybody does.
+    notices: Option<Rc<dyn AgentNotices>>,
     pub(super) watch: DriftWatch,
     /// The comparison under way, and who asked for another one meanwhile.
     pub(super) sweep: Option<IpcacheSweep>,
@@ -53,11 +58,16 @@ pub(super) struct IpcacheSweep {
 }
 
 impl Ipcache {
-    /// Makes each life of the actor that writes to this kernel.
-    pub fn factory(kernel: Rc<dyn Kernel>, watch: DriftWatch) -> impl FnMut() -> Self + 'static {
+    /// Makes each life of the actor that writes to this kernel, and says what it wrote.
+    pub fn factory(
+        kernel: Rc<dyn Kernel>,
+        watch: DriftWatch,
+        notices: Option<Rc<dyn AgentNotices>>,
+    ) -> impl FnMut() -> Self + 'static {
         let table = Survives::default();
         move || Self {
             kernel: Rc::clone(&kernel),
+            notices: notices.clone(),
             watch: watch.clone(),
             sweep: None,
             subscribers: Vec::new(),
@@ -99,7 +109,13 @@ impl Ipcache {
     }
 
     fn written(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
+        let news = self.notices.as_ref().map(|_| self.table.news());
         let (puts, deletes) = self.table.written(done.map_err(unanswered));
+        if let (Some(notices), Some(news)) = (&self.notices, news) {
+            let written = [&puts, &deletes].map(|outcome| *outcome == RowsOutcome::Written);
+            let news = news.into_iter().zip(written).filter(|(_, written)| *written);
+            news.flat_map(|(news, _)| news).for_each(|it| notices.happened(it));
+        }
         for asker in self.written_for.take().unwrap_or_default() {
             let removed = if asker.removes { deletes.result() } else { Ok(()) };
             asker.reply.send(puts.result().and(removed));

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     model::IdentityScope,
     mutants::{Mutant, mutated},
-    ports::{IpcacheRow, KernelDone, KernelError},
+    ports::{AddressNews, AgentNews, IpcacheRow, KernelDone, KernelError},
 };
 
 /// What is desired, what the kernel has, and what lies between.
@@ -210,6 +210,30 @@ impl IpcacheTable {
             self.resume();
         }
         (puts, deletes)
+    }
+
+    /// What the batch under way changes: additions, then removals.
+    pub(super) fn news(&self) -> [Vec<AgentNews>; 2] {
+        let shown = |row: &IpcacheRow| AddressNews {
+            identity: row.identity,
+            node: row.tunnel,
+            key: row.key,
+        };
+        let had =
+            |prefix| self.lines.get(prefix).and_then(|line| line.realised.as_ref()).map(shown);
+        let puts = self.under_way.puts.iter().map(|(prefix, row)| AgentNews::Address {
+            prefix: *prefix,
+            now: shown(row),
+            before: had(prefix).filter(|before| *before != shown(row)),
+            deleted: false,
+        });
+        let deletes = self.under_way.deletes.iter().map(|prefix| AgentNews::Address {
+            prefix: *prefix,
+            now: had(prefix).unwrap_or_default(),
+            before: None,
+            deleted: true,
+        });
+        [puts.collect(), deletes.collect()]
     }
 
     pub(super) fn list(&self) -> BTreeMap<IpNet, IpcacheEntry> {

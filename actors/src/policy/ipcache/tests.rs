@@ -26,8 +26,10 @@ impl Fixture {
     fn new(kernel_has: &[(&str, u32)]) -> Self {
         let universe = Universe::default();
         let kernel = FakeKernel::new();
-        let ipcache = universe
-            .spawn("ipcache", Ipcache::factory(Rc::clone(&kernel) as _, DriftWatch::default()));
+        let ipcache = universe.spawn(
+            "ipcache",
+            Ipcache::factory(Rc::clone(&kernel) as _, DriftWatch::default(), None),
+        );
         let rows = kernel_has.iter().map(|&(prefix, identity)| (net(prefix), row(identity)));
         ipcache.tell(IpcacheMsg::Restore(rows.collect())).unwrap();
         Self { universe, kernel, ipcache }

@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    rc::Rc,
     sync::Arc,
     time::Duration,
 };
@@ -28,6 +29,7 @@ use crate::{
         ipcache::IpcacheMsg,
         rules::{AwaitedEndpoints, PolicyNews, Reached},
     },
+    ports::AgentNotices,
 };
 
 /// How long every endpoint may take to enforce a change. After that the change goes on: one that
@@ -62,6 +64,8 @@ pub struct PolicyPeers {
     pub ipcache: Ref<IpcacheMsg>,
     /// Who follows the cluster, if policies come from there.
     pub cluster: Option<Outlet<Reply<()>>>,
+    /// Who hears of policies that change, if anybody does.
+    pub notices: Option<Rc<dyn AgentNotices>>,
 }
 
 /// The owner of the policy repository.

@@ -18,7 +18,10 @@ use super::{
     parse::{self, parse},
     rule::{Clause, Rule},
 };
-use crate::model::{ApiObject, Families, Labels};
+use crate::{
+    model::{ApiObject, Families, Labels},
+    ports::AgentNews,
+};
 
 /// What a source holds.
 #[derive(Clone, Debug, Default)]
@@ -153,6 +156,38 @@ impl PolicyStatus {
 }
 
 impl Repository {
+    /// What became of policies since another state: what is new or another one, and what is gone.
+    pub(super) fn news_since(&self, old: &Self) -> Vec<AgentNews> {
+        let changed = |of: &BTreeMap<String, Arc<SourcePolicies>>, other: &Self| {
+            let mut names = BTreeSet::new();
+            for (source, all) in of {
+                let there = other.sources.get(source);
+                if there.is_some_and(|there| Arc::ptr_eq(there, all)) {
+                    continue;
+                }
+                let same = |policy: &&Policy| {
+                    there.and_then(|it| it.policies.get(&policy.name)) == Some(*policy)
+                };
+                names.extend(
+                    all.policies.values().filter(|it| !same(it)).map(|it| &it.name).cloned(),
+                );
+            }
+            names
+        };
+        let fresh = changed(&self.sources, old);
+        let is_there =
+            |name: &PolicyName| self.sources.values().any(|it| it.policies.contains_key(name));
+        let gone: BTreeSet<_> =
+            changed(&old.sources, self).into_iter().filter(|name| !is_there(name)).collect();
+        let count = self.sources.values().map(|source| source.policies.len()).sum();
+        let news = [(fresh, false), (gone, true)].into_iter();
+        let news = news.filter(|(names, _)| !names.is_empty()).map(|(names, deleted)| {
+            let labels = names.iter().flat_map(PolicyName::rule_labels).collect();
+            AgentNews::Policies { labels, revision: self.revision, count, deleted }
+        });
+        news.collect()
+    }
+
     /// A repository without policies.
     pub fn new(settings: PolicySettings) -> Self {
         Self { settings, sources: BTreeMap::new(), revision: 1 }

@@ -212,6 +212,10 @@ impl Policies {
             change.unmapped.clear();
             if let Some((rules, changed)) = change.rules.take() {
                 let old = std::mem::replace(&mut known.repository, rules);
+                if let Some(notices) = &self.peers.notices {
+                    let news = known.repository.news_since(&old);
+                    news.into_iter().for_each(|it| notices.happened(it));
+                }
                 (before, ruled) = (known.ready.then_some(old), true);
                 report = (!change.renumbered).then_some(changed);
             }

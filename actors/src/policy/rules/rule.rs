@@ -44,6 +44,17 @@ pub struct PolicyName {
     pub name: String,
 }
 
+impl PolicyName {
+    /// The labels by which Cilium names its rules.
+    pub fn rule_labels(&self) -> Vec<String> {
+        let label = |key: &str, value: &str| format!("k8s:io.cilium.k8s.policy.{key}={value}");
+        let mut labels =
+            vec![label("derived-from", &self.kind.to_string()), label("name", &self.name)];
+        labels.extend(self.namespace.as_ref().map(|namespace| label("namespace", namespace)));
+        labels
+    }
+}
+
 impl fmt::Display for PolicyName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.namespace {

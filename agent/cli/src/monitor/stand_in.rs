@@ -22,7 +22,7 @@ impl StandIn {
         let Some(hold) = Rings::hold(bpf_root)? else { return Ok(None) };
         // Those who listen learn only that there are no records; here is why.
         drop(Rings::events(bpf_root)?);
-        let hub = Monitor::start(&stand_in_beside(api), bpf_root, None)
+        let hub = Monitor::start(&stand_in_beside(api), bpf_root, None, None)
             .map_err(|error| ClientError::Failed(error.to_string()))?;
         Ok(Some(Self { _hub: hub, _hold: hold }))
     }

@@ -10,15 +10,20 @@ use std::{
 };
 
 use rustix::{
-    event::{PollFd, PollFlags, poll},
+    event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
 };
-use volvox_maps::Rings;
+use volvox_maps::{Event, Rings};
 
-use super::{Notified, gob::encode, listener::Listener};
+use super::{Notified, RecordTap, gob::encode, listener::Listener, notice::record};
 
 /// How many may listen at a time; more wait in the kernel.
 const LISTENERS_MAX: usize = 32;
+/// How long records gather before they are taken, while nobody listens to each as it comes: a wake-up
+/// for each costs more than the rest.
+const GATHERING: Duration = Duration::from_millis(4);
+/// How soon the ring of records is tried again that could not be opened, and what is owed is told.
+const AGAIN: Duration = Duration::from_secs(1);
 /// Pause after one could not be let in.
 const REFUSAL_PAUSE: Duration = Duration::from_millis(100);
 
@@ -31,6 +36,12 @@ pub(super) struct Hub {
     events: Option<Rings>,
     /// What the agent itself has to say.
     notified: Option<Notified>,
+    /// Who has all records.
+    tap: Option<Box<dyn RecordTap>>,
+    /// Whether it is to be called again soon.
+    owes: bool,
+    /// Whether it was said that there are no records for it.
+    complained: bool,
 }
 
 /// What there is to do.
@@ -49,15 +60,25 @@ impl Hub {
         socket: UnixListener,
         stopped: UnixStream,
         bpf_root: &Path,
-        notified: Option<Notified>,
+        (notified, tap): (Option<Notified>, Option<Box<dyn RecordTap>>),
     ) -> Self {
-        let bpf_root = bpf_root.to_owned();
-        Self { socket, stopped, bpf_root, listeners: Vec::new(), events: None, notified }
+        Self {
+            socket,
+            stopped,
+            bpf_root: bpf_root.to_owned(),
+            listeners: Vec::new(),
+            events: None,
+            notified,
+            tap,
+            owes: false,
+            complained: false,
+        }
     }
 
     /// Serves until it is stopped.
     pub(super) fn run(&mut self) {
         loop {
+            self.open_for_tap();
             let ready = match self.wait() {
                 Ok(ready) => ready,
                 Err(Errno::INTR) => continue,
@@ -81,8 +102,28 @@ impl Hub {
                 self.hand_on();
             }
             self.listeners.retain_mut(Listener::flush);
-            if self.listeners.is_empty() {
+            if let Some(tap) = &mut self.tap {
+                self.owes = tap.flush();
+            } else if self.listeners.is_empty() {
                 self.events = None;
+            }
+            if ready.records && self.listeners.is_empty() {
+                thread::sleep(GATHERING);
+            }
+        }
+    }
+
+    /// Opens the ring of records for who taps them, if it is not open.
+    fn open_for_tap(&mut self) {
+        if self.tap.is_none() || self.events.is_some() {
+            return;
+        }
+        match Rings::events(&self.bpf_root) {
+            Ok(events) => (self.events, self.complained) = (Some(events), false),
+            Err(error) => {
+                if !std::mem::replace(&mut self.complained, true) {
+                    tracing::warn!(%error, "no flows are seen yet; it is tried again each second");
+                }
             }
         }
     }
@@ -102,7 +143,9 @@ impl Hub {
         let rings = fds.len();
         let ring_fds = self.events.iter().flat_map(Rings::fds);
         fds.extend(ring_fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-        poll(&mut fds, None)?;
+        let waits = self.tap.is_some() && (self.owes || self.events.is_none());
+        let longest = waits.then(|| Timespec::try_from(AGAIN)).transpose();
+        poll(&mut fds, longest.map_err(|_| Errno::INVAL)?.as_ref())?;
         let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
         let gone_or_speaks =
             |fd: &PollFd<'_>| fd.revents().intersects(PollFlags::all() - PollFlags::OUT);
@@ -146,16 +189,35 @@ impl Hub {
     }
 
     fn tell_notices(&mut self) {
-        let events = self.notified.as_ref().map(Notified::take).unwrap_or_default();
-        for event in events {
-            let message = encode(&event);
-            self.listeners.iter_mut().for_each(|one| one.take(&event, &message));
+        let (news, missed) = self.notified.as_ref().map(Notified::take).unwrap_or_default();
+        for news in news {
+            if let Some(tap) = &mut self.tap {
+                tap.hear(&news);
+            }
+            if !self.listeners.is_empty() {
+                self.tell(&record(&news));
+            }
+        }
+        if missed > 0 {
+            self.tell(&Event::Lost { cpu: 0, count: missed });
         }
     }
 
+    /// Hands one event to all who listen.
+    fn tell(&mut self, event: &Event) {
+        let message = encode(event);
+        self.listeners.iter_mut().for_each(|one| one.take(event, &message));
+    }
+
     fn hand_on(&mut self) {
-        let Self { events: Some(events), listeners, .. } = self else { return };
+        let Self { events: Some(events), listeners, tap, .. } = self else { return };
         events.drain(|event| {
+            if let Some(tap) = tap {
+                tap.take(&event);
+            }
+            if listeners.is_empty() {
+                return;
+            }
             let message = encode(&event);
             for one in &mut *listeners {
                 one.take(&event, &message);

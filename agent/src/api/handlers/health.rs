@@ -107,7 +107,11 @@ fn details(facts: &Facts, troubles: Vec<Trouble>, views: Views, ipam: IpamStatus
         datapath_mode: "veth".to_owned(),
         encryption: Mode::new("Disabled"),
         host_firewall: Mode::new(if facts.host_firewall { "Enabled" } else { "Disabled" }),
-        hubble: disabled(""),
+        hubble: match &facts.hubble {
+            Ok(true) => Status { state: "Ok".to_owned(), msg: String::new() },
+            Ok(false) => disabled(""),
+            Err(error) => Status { state: "Failure".to_owned(), msg: error.clone() },
+        },
         identity_range: IdentityRange {
             max_identity: facts.cluster_id.last().0,
             min_identity: facts.cluster_id.first().0,

@@ -241,6 +241,7 @@ pub(crate) fn facts() -> Facts {
         routing: RoutingMode::Tunnel { port: 8472 },
         ipam_mode: "kubernetes".into(),
         host_firewall: false,
+        hubble: Ok(false),
         features: Features { kube_proxy_replacement: true, ..Features::default() },
         options: BTreeMap::from([("DropNotification".to_owned(), 1)]),
         bpf_root: "/nowhere".into(),
