@@ -46,6 +46,8 @@ enum Agent {
     Lives,
     /// It runs, and will die somewhere.
     Dying,
+    /// So does this one, and another one is started then.
+    Restarting,
     Dead,
 }
 
@@ -221,6 +223,13 @@ impl Walk {
                     }
                 });
             }
+            Step::Reach(reach) => self.at(&[word("reach")], |walk| {
+                walk.at(&[word("from")], |walk| walk.pod(&reach.from));
+                walk.at(&[word("to")], |walk| match &reach.to {
+                    Target::Pod(name) => walk.pod(name),
+                    Target::Service(name) => walk.service(name, Kind::Connect),
+                });
+            }),
             Step::Sleep(_) | Step::Flags(_) => {}
             _ => self.life(step),
         }
@@ -233,11 +242,14 @@ impl Walk {
                 if self.agent == Agent::Dead {
                     self.wrong("no agent runs at this step: start one first");
                 }
-                let lives_on = matches!(step, Step::KillBefore { .. });
-                self.agent = if lives_on { Agent::Dying } else { Agent::Dead };
+                self.agent = match step {
+                    Step::KillBefore { restarts: true, .. } => Agent::Restarting,
+                    Step::KillBefore { .. } => Agent::Dying,
+                    _ => Agent::Dead,
+                };
             }
             Step::Start(_) => {
-                if self.agent == Agent::Lives {
+                if matches!(self.agent, Agent::Lives | Agent::Restarting) {
                     self.wrong(
                         "an agent runs already at this step: kill it first, or write restart",
                     );
@@ -249,7 +261,7 @@ impl Walk {
                 self.wants_interfaces();
             }
         }
-        if let Step::Start(deaths) | Step::Restart(deaths) = step
+        if let Step::Start(deaths) | Step::Restart(deaths) | Step::Upgrade(_, deaths) = step
             && deaths.len() > 1
             && deaths.iter().any(|death| matches!(death, Death::Every { .. }))
         {
@@ -262,6 +274,7 @@ impl Walk {
             (Wait::Dead, Agent::Lives) => {
                 self.wrong("nothing kills the agent: write kill with before in front of it");
             }
+            (Wait::Dead, Agent::Restarting) => self.agent = Agent::Lives,
             (Wait::Dead, _) => self.agent = Agent::Dead,
             _ => {
                 self.wants_agent();

@@ -137,20 +137,51 @@ fn a_gauntlet_goes_on_where_it_was_interrupted() {
         // Died, of all, endpoints, not reached.
         (numbers[0] + numbers[3], numbers[1])
     };
-    let (status, first, complaint) = walk("8");
+    let (status, first, complaint) = walk("12");
     assert_eq!(status, 0, "{first} {complaint}");
     let (done, all) = tried(&first);
     assert!(done == 6 && all > 300 && first.contains("0 violations"), "{first}");
-    let (status, second, complaint) = walk("8");
+    let (status, second, complaint) = walk("12");
     assert_eq!(status, 0, "{second} {complaint}");
     assert_eq!(tried(&second), (12, all), "{second}");
-    let (status, _, complaint) = walk("9");
+    let (status, _, complaint) = walk("13");
     assert!(status == 2 && complaint.contains("take another --state"), "{complaint}");
     fs::write(&state, "{}").expect("it can be written");
-    let (status, _, complaint) = walk("8");
+    let (status, _, complaint) = walk("12");
     assert!(status == 2 && complaint.contains("is no state of a gauntlet"), "{complaint}");
     let (status, _, complaint) = output(&["gauntlet", "restart", "--state", "/run/gauntlet.json"]);
     assert!(status == 2 && complaint.contains("is below /run"), "{complaint}");
+    fs::remove_file(&state).expect("it is there");
+    fs::remove_file(state.replace(".json", ".lock")).expect("it is there");
+}
+
+/// A few deaths of each, of calls of all kinds; the whole gauntlets are a command.
+#[test]
+fn who_dies_in_any_operation_is_not_noticed() {
+    let state = file("gauntlets.json", "");
+    fs::remove_file(&state).expect("it is there");
+    let (status, printed, complaint) =
+        output(&["gauntlet", "all", "--endpoints", "14", "--most", "2", "--state", &state]);
+    assert_eq!(status, 0, "{printed} {complaint}");
+    for operation in [
+        "a restart",
+        "a creation",
+        "a deletion",
+        "a policy change",
+        "a service change",
+        "an identity change",
+        "an upgrade",
+        "an uninstall",
+    ] {
+        let its = printed.lines().find(|line| line.contains(&format!("calls of {operation} ")));
+        let its = its.unwrap_or_else(|| panic!("{operation}: {printed} {complaint}"));
+        assert!(its.ends_with("0 violations"), "{its}");
+        // Died, of all, endpoints, not reached.
+        let numbers: Vec<u32> = its.split(' ').filter_map(|word| word.parse().ok()).collect();
+        assert!(numbers[0] + numbers[3] == 2 && numbers[1] > 100, "{its}");
+    }
+    let (status, _, complaint) = output(&["gauntlet", "service", "--endpoints", "11"]);
+    assert!(status == 2 && complaint.contains("take --endpoints 14 or more"), "{complaint}");
     fs::remove_file(&state).expect("it is there");
     fs::remove_file(state.replace(".json", ".lock")).expect("it is there");
 }
