@@ -26,6 +26,9 @@ pub(super) fn contradictions(history: &History) -> Vec<Problem> {
         serves: BTreeSet::new(),
         counted: BTreeMap::new(),
         unplugged: BTreeSet::new(),
+        is_saved: false,
+        loses_power: None,
+        stands_still: false,
     };
     walk.beginning(history);
     walk.at(&[word("steps")], |walk| {
@@ -67,6 +70,12 @@ struct Walk {
     counted: BTreeMap<Name, String>,
     /// Pods whose interface somebody took away.
     unplugged: BTreeSet<Name>,
+    /// A snapshot of etcd is there.
+    is_saved: bool,
+    /// What becomes of the disk, if anything does.
+    loses_power: Option<bool>,
+    /// The agent that runs gets no processor.
+    stands_still: bool,
 }
 
 impl Walk {
@@ -237,6 +246,7 @@ impl Walk {
 
     /// What makes agents begin and end.
     fn life(&mut self, step: &Step) {
+        self.stands_still &= matches!(step, Step::KillBefore { .. });
         match step {
             Step::Kill | Step::KillAfter(_) | Step::KillBefore { .. } | Step::Stop => {
                 if self.agent == Agent::Dead {
@@ -270,6 +280,9 @@ impl Walk {
     }
 
     fn wait(&mut self, what: Wait) {
+        if self.stands_still {
+            self.wrong("the agent stands still: write fault: {cpu: well} before this");
+        }
         match (what, self.agent) {
             (Wait::Dead, Agent::Lives) => {
                 self.wrong("nothing kills the agent: write kill with before in front of it");
@@ -299,9 +312,32 @@ impl Walk {
 
     fn fault(&mut self, fault: &Fault) {
         match fault {
-            Fault::EtcdKilled | Fault::EtcdStopped | Fault::EtcdWell if !self.has_etcd => {
+            Fault::EtcdKilled
+            | Fault::EtcdStopped
+            | Fault::EtcdWell
+            | Fault::EtcdSaved
+            | Fault::EtcdRestored
+                if !self.has_etcd =>
+            {
                 self.wrong("there is no etcd: write servers: [etcd]");
             }
+            Fault::EtcdSaved => self.is_saved = true,
+            Fault::EtcdRestored if !self.is_saved => {
+                self.wrong("nothing was saved: write etcd: saved before this");
+            }
+            Fault::DiskFull | Fault::DiskReadOnly | Fault::PowerCut
+                if self.loses_power.is_some_and(|loses| loses != (*fault == Fault::PowerCut)) =>
+            {
+                self.wrong("a disk whose power fails is another one than one that fills: take another history");
+            }
+            Fault::PowerCut => {
+                self.wants_agent();
+                (self.loses_power, self.agent) = (Some(true), Agent::Dead);
+            }
+            Fault::DiskFull => self.loses_power = Some(false),
+            Fault::CpuTaken if self.agent == Agent::Dead => self.wants_agent(),
+            Fault::CpuTaken => self.stands_still = true,
+            Fault::CpuWell => self.stands_still = false,
             Fault::DiskReadOnly if self.agent != Agent::Dead => {
                 self.wrong("an agent that runs has files open for writing: kill it first");
             }

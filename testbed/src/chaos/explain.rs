@@ -228,6 +228,14 @@ fn fault(fault: &Fault) -> String {
         Fault::LogWell => "agents can write their log again, from the next start on".into(),
         Fault::EtcdKilled => "etcd is killed".into(),
         Fault::EtcdStopped => "etcd hangs".into(),
+        Fault::PowerCut => {
+            "the power of the state directory's disk fails: the agent dies, and what was not synced is lost"
+                .into()
+        }
+        Fault::EtcdSaved => "a snapshot of etcd is saved".into(),
+        Fault::EtcdRestored => "etcd is killed, and restored from its snapshot".into(),
+        Fault::CpuTaken => "the agent gets no processor".into(),
+        Fault::CpuWell => "the agent gets a processor again".into(),
         Fault::EtcdWell => "etcd works again".into(),
         Fault::RouteRemoved(pod) => format!("somebody removes the routes to pod {pod}"),
         Fault::InterfaceRemoved(pod) => format!("somebody removes the interface of pod {pod}"),

@@ -212,6 +212,7 @@ const FAULTS: &[Field] = &[
     may("state-directory", "what the agent has on disk", Shape::Choice(STATE)),
     may("log", "where the agent writes its log, from its next start on", Shape::Choice(LOG)),
     may("etcd", "the etcd", Shape::Choice(ETCD)),
+    may("cpu", "the processor of the agent that runs", Shape::Choice(CPU)),
     may("route-removed", "somebody removes the routes to this pod", Shape::Pod),
     may("interface-removed", "somebody removes the interface of this pod", Shape::Pod),
     may("links-removed", "somebody removes the pinned links of this pod's programs", Shape::Pod),
@@ -221,6 +222,7 @@ const FAULTS: &[Field] = &[
 const DISK: &[Choice] = &[
     Choice("full", "it is full"),
     Choice("read-only", "it cannot be written to"),
+    Choice("power-cut", "its power fails: what was not synced is lost, and the agent dies"),
     Choice("well", "it works again"),
 ];
 
@@ -234,8 +236,13 @@ const LOG: &[Choice] = &[
 const ETCD: &[Choice] = &[
     Choice("killed", "it is killed"),
     Choice("stopped", "it takes connections and says nothing"),
+    Choice("saved", "a snapshot of it is saved"),
+    Choice("restored", "it is killed, and comes back with what was saved"),
     Choice("well", "it works again, with what it had"),
 ];
+
+const CPU: &[Choice] =
+    &[Choice("taken", "it has none: the agent stands still"), Choice("well", "it has one again")];
 
 const ROW: &[Field] = &[
     must("map", "the map", Shape::Choice(MAPS)),

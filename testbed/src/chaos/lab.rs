@@ -29,7 +29,7 @@ use super::{
 use crate::{
     fleet::wait_for_links,
     judge::{Finding, Judge, Leftovers, Measure, leftovers},
-    lab::{Binaries, Etcd, Injection, Node, Pod, cni},
+    lab::{Binaries, Disk, Etcd, Injection, Node, Pod, cni},
     progress::Progress,
     random::Random,
     traffic::Responder,
@@ -41,6 +41,8 @@ pub(super) struct World<'a> {
     node: Node,
     usual: Binaries,
     etcd: Option<Etcd>,
+    /// One whose power may fail.
+    disk: Option<Disk>,
     pods: BTreeMap<Name, Member>,
     /// Pods that were not made because the agent died meanwhile.
     pending: BTreeMap<Name, Labels>,
@@ -138,7 +140,7 @@ impl<'a> World<'a> {
     fn begin(history: &'a History, seed: u64) -> Result<Self> {
         let usual = mutant::binaries()?;
         let mut node = Node::new(usual.clone())?;
-        faults::prepare(history, &node)?;
+        let disk = faults::prepare(history, &node)?;
         let etcd = history.has_etcd.then(|| Etcd::start(&node.path("etcd"))).transpose()?;
         if let Some(etcd) = &etcd {
             etcd.share_with(&mut node)?;
@@ -155,6 +157,7 @@ impl<'a> World<'a> {
             node,
             usual,
             etcd,
+            disk,
             pods: BTreeMap::new(),
             pending: BTreeMap::new(),
             half_made: Vec::new(),

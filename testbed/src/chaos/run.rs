@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 
 use super::{
-    history::{Build, History, Step},
+    history::{Build, Fault, History, Step},
     lab as real,
     library::Source,
     mutant,
@@ -18,7 +18,7 @@ use super::{
     shrink::{self, Shrunk},
     sim as simulated,
 };
-use crate::lab::{self, build};
+use crate::lab::{self, Disk, build};
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug)]
@@ -127,6 +127,11 @@ fn prepare_the_lab(histories: &[History]) -> Result<()> {
             known.status.success(),
             "the kernel has no system call {call}: nothing was started"
         );
+    }
+    let cuts = |step: &&Step| matches!(step, Step::Fault(Fault::PowerCut));
+    if histories.iter().flat_map(History::all_steps).any(|step| cuts(&step)) && !Disk::is_possible()
+    {
+        bail!("this machine has no loop devices, so no disk's power can fail: nothing was started");
     }
     build::build()?;
     let upgrades = |step: &Step| matches!(step, Step::Upgrade(Build::Other, _));

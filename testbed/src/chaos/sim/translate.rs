@@ -349,6 +349,11 @@ impl Translator {
             Fault::StateLost
             | Fault::LogFull
             | Fault::LogWell
+            | Fault::PowerCut
+            | Fault::EtcdSaved
+            | Fault::EtcdRestored
+            | Fault::CpuTaken
+            | Fault::CpuWell
             | Fault::LinksRemoved(_)
             | Fault::RowRemoved { .. } => {
                 let what = explain::step(&Step::Fault(fault.clone()));
