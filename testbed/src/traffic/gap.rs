@@ -17,10 +17,10 @@ impl Gap {
     /// Something arrived.
     pub(super) fn mark(&mut self) {
         let now = Instant::now();
-        if let Some(last) = self.last.replace(now) {
-            if now - last > self.longest {
-                (self.longest, self.since) = (now - last, Some(last));
-            }
+        if let Some(last) = self.last.replace(now)
+            && now - last > self.longest
+        {
+            (self.longest, self.since) = (now - last, Some(last));
         }
     }
 

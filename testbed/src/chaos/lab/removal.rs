@@ -60,7 +60,7 @@ fn nothing_is_left(node: &Node) -> Result<()> {
     let files = ["cilium.sock", "cni/05-volvox.conflist"].map(|name| node.path(name));
     left.extend(files.iter().filter(|it| it.exists()).map(|it| it.display().to_string()));
     let mut socket = Socket::open()?;
-    left.extend(socket.routes()?.into_iter().map(|(address, _)| format!("a route to {address}")));
+    left.extend(socket.routes()?.into_keys().map(|address| format!("a route to {address}")));
     for (ifindex, link) in socket.links()? {
         if link.name.starts_with("cilium_") {
             left.push(format!("the interface {}", link.name));
