@@ -95,25 +95,8 @@ impl Fleet {
         bar.finish();
         node.wait_for_ready(count)?;
         let mut fleet = Self { node, pods };
-        fleet.wait_for_links(progress)?;
+        wait_for_links(&mut fleet.node, fleet.pods.len(), *progress)?;
         Ok(fleet)
-    }
-
-    /// Waits until every endpoint's two programs are attached by pinned links, where there are such.
-    fn wait_for_links(&mut self, progress: &Progress) -> Result<()> {
-        let health: Value = self.node.rest().get("/healthz")?;
-        if health["attach-mode"] != "tcx" {
-            return Ok(());
-        }
-        let expected = 2 * self.pods.len();
-        let bar = progress.bar("attaching links", expected);
-        self.node.wait("not all links are attached", |node| {
-            let there = count_links(node);
-            bar.set_position(there as u64);
-            Ok(there >= expected)
-        })?;
-        bar.finish();
-        Ok(())
     }
 
     /// Starts the four kinds of stream over IPv4, and, when there are pods enough, over IPv6: each
@@ -159,6 +142,23 @@ impl Fleet {
             rate,
         })
     }
+}
+
+/// Waits until the two programs of so many endpoints are attached by pinned links, where there are such.
+pub fn wait_for_links(node: &mut Node, endpoints: usize, progress: Progress) -> Result<()> {
+    let health: Value = node.rest().get("/healthz")?;
+    if health["attach-mode"] != "tcx" {
+        return Ok(());
+    }
+    let expected = 2 * endpoints;
+    let bar = progress.bar("attaching links", expected);
+    node.wait("not all links are attached", |node| {
+        let there = count_links(node);
+        bar.set_position(there as u64);
+        Ok(there >= expected)
+    })?;
+    bar.finish();
+    Ok(())
 }
 
 /// Links that are pinned for endpoints.

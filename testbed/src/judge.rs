@@ -11,7 +11,7 @@ mod watcher;
 use anyhow::Result;
 
 pub use finding::{Finding, MEASURED, Measure, Verdict, significant_time};
-pub use leftovers::{Leftovers, leftovers};
+pub use leftovers::{Leftovers, leftovers, more};
 pub use watcher::Watcher;
 
 use crate::{

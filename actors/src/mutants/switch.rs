@@ -1,6 +1,6 @@
-//! The switch that turns one known bug on for the current thread, and the list of all of them.
+//! The switch that turns one known bug on, for the current thread or for all, and the list of all of them.
 
-use std::cell::Cell;
+use std::{cell::Cell, sync::OnceLock};
 
 use super::Mutant;
 
@@ -8,14 +8,23 @@ thread_local! {
     static ON: Cell<Option<Mutant>> = const { Cell::new(None) };
 }
 
+/// Switched in on every thread, for as long as the process lives.
+static EVERYWHERE: OnceLock<Mutant> = OnceLock::new();
+
 /// Whether that bug is switched in, on this thread.
 pub fn mutated(mutant: Mutant) -> bool {
-    ON.get() == Some(mutant)
+    ON.get() == Some(mutant) || EVERYWHERE.get() == Some(&mutant)
 }
 
 /// Switches a bug in on this thread, in place of another one, or none.
 pub fn switch(mutant: Option<Mutant>) {
     ON.set(mutant);
+}
+
+/// Switches the bug of that name in on every thread; it stays. False if there is none.
+pub fn switch_everywhere(name: &str) -> bool {
+    let named = Mutant::ALL.iter().find(|mutant| mutant.name() == name);
+    named.is_some_and(|mutant| EVERYWHERE.set(*mutant).is_ok())
 }
 
 impl Mutant {

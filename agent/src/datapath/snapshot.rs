@@ -73,6 +73,10 @@ pub(super) fn read(
             snapshot.attachments.insert(endpoint, attachment);
         }
     }
+    // With an interface go its hooks, but not the pins of links that ran there.
+    for endpoint in pinned(pins)? {
+        snapshot.attachments.entry(endpoint).or_default();
+    }
     Ok(snapshot)
 }
 
@@ -113,6 +117,13 @@ fn policy_pins(pins: &Pins) -> Result<Vec<EndpointId>, KernelError> {
     Ok(found.iter().filter_map(id).collect())
 }
 
+/// Endpoints that have a directory of pinned links.
+fn pinned(pins: &Pins) -> Result<Vec<EndpointId>, KernelError> {
+    let directory = pins.endpoints();
+    let all = names(&directory).map_err(|e| refused("list", directory.to_string_lossy(), &e))?;
+    Ok(all.iter().filter_map(|name| name.parse().ok()).map(EndpointId).collect())
+}
+
 /// What links say of the hooks of every endpoint that has rows or links.
 fn read_links(
     pins: &Pins,
@@ -123,10 +134,7 @@ fn read_links(
         rows.endpoints.iter().map(|(endpoint, row)| (*endpoint, row.ifindex)).collect();
     let at_interfaces = rows.config.iter().filter(|(ifindex, _)| **ifindex != HOST_IFINDEX);
     places.extend(at_interfaces.map(|(ifindex, row)| (row.endpoint, *ifindex)));
-    let directory = pins.endpoints();
-    let with_links =
-        names(&directory).map_err(|e| refused("list", directory.to_string_lossy(), &e))?;
-    for endpoint in with_links.iter().filter_map(|name| name.parse().ok()).map(EndpointId) {
+    for endpoint in pinned(pins)? {
         if !places.contains_key(&endpoint)
             && let Some(ifindex) = linked_ifindex(pins, endpoint)?
         {

@@ -26,6 +26,9 @@ pub(super) fn contradictions(history: &History) -> Vec<Problem> {
         serves: BTreeSet::new(),
         counted: BTreeMap::new(),
         unplugged: BTreeSet::new(),
+        is_saved: false,
+        loses_power: None,
+        stands_still: false,
     };
     walk.beginning(history);
     walk.at(&[word("steps")], |walk| {
@@ -46,6 +49,8 @@ enum Agent {
     Lives,
     /// It runs, and will die somewhere.
     Dying,
+    /// So does this one, and another one is started then.
+    Restarting,
     Dead,
 }
 
@@ -65,6 +70,12 @@ struct Walk {
     counted: BTreeMap<Name, String>,
     /// Pods whose interface somebody took away.
     unplugged: BTreeSet<Name>,
+    /// A snapshot of etcd is there.
+    is_saved: bool,
+    /// What becomes of the disk, if anything does.
+    loses_power: Option<bool>,
+    /// The agent that runs gets no processor.
+    stands_still: bool,
 }
 
 impl Walk {
@@ -221,6 +232,13 @@ impl Walk {
                     }
                 });
             }
+            Step::Reach(reach) => self.at(&[word("reach")], |walk| {
+                walk.at(&[word("from")], |walk| walk.pod(&reach.from));
+                walk.at(&[word("to")], |walk| match &reach.to {
+                    Target::Pod(name) => walk.pod(name),
+                    Target::Service(name) => walk.service(name, Kind::Connect),
+                });
+            }),
             Step::Sleep(_) | Step::Flags(_) => {}
             _ => self.life(step),
         }
@@ -228,16 +246,20 @@ impl Walk {
 
     /// What makes agents begin and end.
     fn life(&mut self, step: &Step) {
+        self.stands_still &= matches!(step, Step::KillBefore { .. });
         match step {
             Step::Kill | Step::KillAfter(_) | Step::KillBefore { .. } | Step::Stop => {
                 if self.agent == Agent::Dead {
                     self.wrong("no agent runs at this step: start one first");
                 }
-                let lives_on = matches!(step, Step::KillBefore { .. });
-                self.agent = if lives_on { Agent::Dying } else { Agent::Dead };
+                self.agent = match step {
+                    Step::KillBefore { restarts: true, .. } => Agent::Restarting,
+                    Step::KillBefore { .. } => Agent::Dying,
+                    _ => Agent::Dead,
+                };
             }
             Step::Start(_) => {
-                if self.agent == Agent::Lives {
+                if matches!(self.agent, Agent::Lives | Agent::Restarting) {
                     self.wrong(
                         "an agent runs already at this step: kill it first, or write restart",
                     );
@@ -249,7 +271,7 @@ impl Walk {
                 self.wants_interfaces();
             }
         }
-        if let Step::Start(deaths) | Step::Restart(deaths) = step
+        if let Step::Start(deaths) | Step::Restart(deaths) | Step::Upgrade(_, deaths) = step
             && deaths.len() > 1
             && deaths.iter().any(|death| matches!(death, Death::Every { .. }))
         {
@@ -258,10 +280,14 @@ impl Walk {
     }
 
     fn wait(&mut self, what: Wait) {
+        if self.stands_still {
+            self.wrong("the agent stands still: write fault: {cpu: well} before this");
+        }
         match (what, self.agent) {
             (Wait::Dead, Agent::Lives) => {
                 self.wrong("nothing kills the agent: write kill with before in front of it");
             }
+            (Wait::Dead, Agent::Restarting) => self.agent = Agent::Lives,
             (Wait::Dead, _) => self.agent = Agent::Dead,
             _ => {
                 self.wants_agent();
@@ -286,9 +312,32 @@ impl Walk {
 
     fn fault(&mut self, fault: &Fault) {
         match fault {
-            Fault::EtcdKilled | Fault::EtcdStopped | Fault::EtcdWell if !self.has_etcd => {
+            Fault::EtcdKilled
+            | Fault::EtcdStopped
+            | Fault::EtcdWell
+            | Fault::EtcdSaved
+            | Fault::EtcdRestored
+                if !self.has_etcd =>
+            {
                 self.wrong("there is no etcd: write servers: [etcd]");
             }
+            Fault::EtcdSaved => self.is_saved = true,
+            Fault::EtcdRestored if !self.is_saved => {
+                self.wrong("nothing was saved: write etcd: saved before this");
+            }
+            Fault::DiskFull | Fault::DiskReadOnly | Fault::PowerCut
+                if self.loses_power.is_some_and(|loses| loses != (*fault == Fault::PowerCut)) =>
+            {
+                self.wrong("a disk whose power fails is another one than one that fills: take another history");
+            }
+            Fault::PowerCut => {
+                self.wants_agent();
+                (self.loses_power, self.agent) = (Some(true), Agent::Dead);
+            }
+            Fault::DiskFull => self.loses_power = Some(false),
+            Fault::CpuTaken if self.agent == Agent::Dead => self.wants_agent(),
+            Fault::CpuTaken => self.stands_still = true,
+            Fault::CpuWell => self.stands_still = false,
             Fault::DiskReadOnly if self.agent != Agent::Dead => {
                 self.wrong("an agent that runs has files open for writing: kill it first");
             }

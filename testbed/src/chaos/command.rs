@@ -1,6 +1,9 @@
 //! The command line of `cargo testbed chaos`.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result};
 use clap::Subcommand;
@@ -8,15 +11,15 @@ use comfy_table::{Table, presets};
 use serde_json::json;
 
 use super::{
-    explain, gauntlet,
+    explain, gauntlet, html,
     library::{self, Source},
-    outcome::Place,
+    outcome::{Outcome, Place},
     report,
     run::{self, Asked},
     schema::schema,
     sim,
 };
-use crate::{lab, sim::history::scenarios};
+use crate::{judge::Verdict, lab, sim::history::scenarios};
 
 /// What could not be judged, and what is no history.
 const NOT_JUDGED: i32 = 2;
@@ -50,12 +53,18 @@ pub enum Verb {
         /// Where random moments come from; the simulator takes twenty seeds from this one on
         #[arg(long, default_value_t = 1)]
         seed: u64,
+        /// Shrink each that fails to the shortest one that still does, and keep it as NAME.shrunk.yaml
+        #[arg(long)]
+        shrink: bool,
         /// One JSON line each
         #[arg(long)]
         json: bool,
         /// Write JUnit's XML to this file
         #[arg(long, value_name = "FILE")]
         junit: Option<PathBuf>,
+        /// Write a page to this file, and what the agents recorded into FILE.recordings beside it
+        #[arg(long, value_name = "FILE")]
+        html: Option<PathBuf>,
     },
     /// Die before every system call, under traffic, one after the other
     Gauntlet {
@@ -75,6 +84,9 @@ pub enum Verb {
         /// Where random moments come from
         #[arg(long)]
         seed: u64,
+        /// Where what its agents recorded is put
+        #[arg(long)]
+        recordings: Option<PathBuf>,
     },
 }
 
@@ -83,15 +95,24 @@ pub fn run(verb: &Verb) -> Result<i32> {
     let outcome = match verb {
         Verb::List { json } => list(*json),
         Verb::Explain { histories } => explain(histories),
-        Verb::Run { histories, place, seed, json, junit } => {
-            live(histories, Asked { place: *place, seed: *seed }, *json, junit.as_ref())
+        Verb::Run { histories, place, seed, shrink, json, junit, html } => {
+            let asked = Asked { place: *place, seed: *seed };
+            let files = Files { json: *json, junit: junit.as_deref(), html: html.as_deref() };
+            live(histories, asked, files).and_then(|(sources, outcomes)| {
+                if *shrink {
+                    shrink_all(&sources, &outcomes, asked)?;
+                }
+                Ok(report::status(&outcomes))
+            })
         }
         Verb::Gauntlet { walk, options } => gauntlet::run(*walk, options),
         Verb::Schema => {
             volvox_system::say!("{}", serde_json::to_string_pretty(&schema())?);
             Ok(0)
         }
-        Verb::Inside { name, seed } => lab::inside(|| run::inside(name, *seed)),
+        Verb::Inside { name, seed, recordings } => {
+            lab::inside(|| run::inside(name, *seed, recordings.as_deref()))
+        }
     };
     // Whatever went wrong, nothing was judged.
     outcome.or_else(|error| {
@@ -111,25 +132,48 @@ fn explain(names: &[String]) -> Result<i32> {
     Ok(0)
 }
 
-fn live(names: &[String], asked: Asked, json: bool, junit: Option<&PathBuf>) -> Result<i32> {
-    let sources = found(names)?;
-    if let Some(file) = junit {
-        // Before hours of work: can it be written?
-        fs::write(file, "").with_context(|| format!("cannot write {}", file.display()))?;
+fn shrink_all(sources: &[Source], outcomes: &[Outcome], asked: Asked) -> Result<()> {
+    let broken = |(_, outcome): &(&Source, &Outcome)| outcome.verdict == Verdict::Broken;
+    for (source, outcome) in sources.iter().zip(outcomes).filter(broken) {
+        let place = PathBuf::from(format!("{}.shrunk.yaml", outcome.history));
+        run::shrink_to(source, asked, &place)?;
     }
-    let outcomes = run::histories(&sources, asked, |outcome| {
-        if json {
+    Ok(())
+}
+
+/// How it is told what histories came to.
+#[derive(Clone, Copy)]
+struct Files<'a> {
+    json: bool,
+    junit: Option<&'a Path>,
+    html: Option<&'a Path>,
+}
+
+fn write(file: &Path, text: &str) -> Result<()> {
+    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+}
+
+fn live(names: &[String], asked: Asked, files: Files<'_>) -> Result<(Vec<Source>, Vec<Outcome>)> {
+    let sources = found(names)?;
+    // Before hours of work: can they be written?
+    files.junit.into_iter().chain(files.html).try_for_each(|file| write(file, ""))?;
+    let recordings = files.html.map(|file| lab::seen_inside(&file.with_extension("recordings")));
+    let recordings = recordings.transpose()?;
+    let outcomes = run::recorded(&sources, asked, recordings.as_deref(), |outcome| {
+        if files.json {
             let line = serde_json::to_string(outcome).unwrap_or_default();
             volvox_system::say!("{line}");
         } else {
             volvox_system::say!("{}", report::table(outcome));
         }
     })?;
-    if let Some(file) = junit {
-        let text = report::junit(&outcomes);
-        fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    if let Some(file) = files.junit {
+        write(file, &report::junit(&outcomes))?;
     }
-    Ok(report::status(&outcomes))
+    if let Some((file, recordings)) = files.html.zip(recordings) {
+        write(file, &html::page(&outcomes, &recordings))?;
+    }
+    Ok((sources, outcomes))
 }
 
 /// A history as the list has it.

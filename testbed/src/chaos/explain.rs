@@ -5,8 +5,8 @@ use std::fmt::Write;
 use super::{
     expected::expected,
     history::{
-        Build, Death, Expected, Fault, Flow, History, Labels, Manifest, Map, Phase, Span, Step,
-        Target, Wait,
+        Build, Death, Expected, Fault, Flow, History, Labels, Manifest, Map, Phase, Reach, Span,
+        Step, Target, Wait,
     },
 };
 use crate::judge::{Measure, significant_time};
@@ -103,12 +103,23 @@ fn name_of(manifest: &Manifest) -> String {
     format!("{kind} {}", manifest.name.name)
 }
 
-/// Traffic in plain words.
-pub(super) fn flow(flow: &Flow) -> String {
-    let to = match &flow.to {
+fn target(target: &Target) -> String {
+    match target {
         Target::Pod(name) => name.to_string(),
         Target::Service(name) => format!("service {name}"),
-    };
+    }
+}
+
+fn reach(reach: &Reach) -> String {
+    let Reach { from, to, port, ipv6, is_denied } = reach;
+    let family = if *ipv6 { " over IPv6" } else { "" };
+    let expected = if *is_denied { "does not reach" } else { "reaches" };
+    format!("{from} {expected} {} at TCP port {port}{family}", target(to))
+}
+
+/// Traffic in plain words.
+pub(super) fn flow(flow: &Flow) -> String {
+    let to = target(&flow.to);
     let port = match flow.kind {
         crate::traffic::Kind::Ping => String::new(),
         _ => format!(" at port {}", flow.port),
@@ -150,9 +161,10 @@ pub(super) fn step(step: &Step) -> String {
         Step::Sleep(time) => format!("wait for {}", span(*time)),
         Step::Kill => "the agent is killed (SIGKILL)".into(),
         Step::KillAfter(time) => format!("the agent is killed after {}", span(*time)),
-        Step::KillBefore { call, nth } => {
+        Step::KillBefore { call, nth, restarts } => {
+            let then = if *restarts { "; another one is started at once" } else { "" };
             format!(
-                "the agent will be killed before {call} call {nth} from now, counted in each thread"
+                "the agent will be killed before {call} call {nth} from now, counted in each thread{then}"
             )
         }
         Step::Stop => "the agent is stopped (SIGTERM)".into(),
@@ -166,12 +178,14 @@ pub(super) fn step(step: &Step) -> String {
                 flags.iter().map(|(flag, value)| format!("--{flag}={value}")).collect();
             format!("agents are started with {} from now on", flags.join(" "))
         }
-        Step::Upgrade(Build::Other) => {
-            "an agent with other programs takes over; wait until all pods are ready".into()
+        Step::Upgrade(build, deaths) => {
+            let which = match build {
+                Build::Other => "an agent with other programs",
+                Build::Usual => "the agent of the beginning",
+            };
+            format!("{which} takes over{}; wait until all pods are ready", deaths_of(deaths))
         }
-        Step::Upgrade(Build::Usual) => {
-            "the agent of the beginning takes over; wait until all pods are ready".into()
-        }
+        Step::Reach(reach) => self::reach(reach),
         Step::Fault(fault) => self::fault(fault),
         Step::Repeat { times, .. } => format!("{times} times"),
     }
@@ -214,6 +228,14 @@ fn fault(fault: &Fault) -> String {
         Fault::LogWell => "agents can write their log again, from the next start on".into(),
         Fault::EtcdKilled => "etcd is killed".into(),
         Fault::EtcdStopped => "etcd hangs".into(),
+        Fault::PowerCut => {
+            "the power of the state directory's disk fails: the agent dies, and what was not synced is lost"
+                .into()
+        }
+        Fault::EtcdSaved => "a snapshot of etcd is saved".into(),
+        Fault::EtcdRestored => "etcd is killed, and restored from its snapshot".into(),
+        Fault::CpuTaken => "the agent gets no processor".into(),
+        Fault::CpuWell => "the agent gets a processor again".into(),
         Fault::EtcdWell => "etcd works again".into(),
         Fault::RouteRemoved(pod) => format!("somebody removes the routes to pod {pod}"),
         Fault::InterfaceRemoved(pod) => format!("somebody removes the interface of pod {pod}"),

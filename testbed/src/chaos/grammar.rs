@@ -122,10 +122,35 @@ pub(super) static STEP: Shape = Shape::Word(&[
     may("start", "the agent is started; nobody waits for it", START),
     may("restart", "the agent is killed, started, and all pods get ready", START),
     may("flags", "flags that agents have from their next start on", Shape::Labels),
-    may("upgrade", "another build takes over, and all pods get ready", Shape::Choice(BUILDS)),
+    may(
+        "reach",
+        "a TCP connection is tried: it is established, or it is denied",
+        Shape::Fields(REACH),
+    ),
+    may("upgrade", "another build takes over, and all pods get ready", UPGRADE),
     may("fault", "something goes wrong, or is well again", Shape::Word(FAULTS)),
     may("repeat", "steps that are done several times", Shape::Fields(REPEAT)),
 ]);
+
+/// The same without what makes no sense of one connection.
+const REACH: &[Field] = &[
+    must("from", "the pod that connects", Shape::Pod),
+    must("to", "the pod that it connects to, or service/NAME", Shape::Target),
+    may("port", "the port that it goes to, 80 if none is said", Shape::Whole(1, 65_535)),
+    may("family", "by which address, ipv4 if none is said", Shape::Choice(FAMILIES)),
+    may("expected", "whether it arrives, flows if it is not said", Shape::Choice(REACHED)),
+];
+
+const REACHED: &[Choice] =
+    &[Choice("flows", "somebody answers"), Choice("denied", "nobody answers")];
+
+const UPGRADE: Shape = Shape::Either(
+    &Shape::Choice(BUILDS),
+    &Shape::Fields(&[
+        must("to", "which build", Shape::Choice(BUILDS)),
+        may("killed", "it dies on the way, as said of start", Shape::Many(&Shape::Fields(DEATH))),
+    ]),
+);
 
 const CREATE: &[Field] =
     &[must("pod", "its name", Shape::Pod), may("labels", "its labels", Shape::Labels)];
@@ -149,7 +174,10 @@ const KILL: &[Field] = &[
     may("nth", "the how manieth of them in a thread, from now on", Shape::Whole(1, 1_000_000)),
     may("after", "so long from now", Shape::Time),
     may("within", "a part of this time from now, by the seed", Shape::Time),
+    may("then", "what becomes of who died before a call", Shape::Choice(THEN)),
 ];
+
+const THEN: &[Choice] = &[Choice("start", "another one is started at once, as a kubelet does it")];
 
 const DEATH: &[Field] = &[
     may("before", "before a system call of this name, such as bpf", Shape::Text),
@@ -184,6 +212,7 @@ const FAULTS: &[Field] = &[
     may("state-directory", "what the agent has on disk", Shape::Choice(STATE)),
     may("log", "where the agent writes its log, from its next start on", Shape::Choice(LOG)),
     may("etcd", "the etcd", Shape::Choice(ETCD)),
+    may("cpu", "the processor of the agent that runs", Shape::Choice(CPU)),
     may("route-removed", "somebody removes the routes to this pod", Shape::Pod),
     may("interface-removed", "somebody removes the interface of this pod", Shape::Pod),
     may("links-removed", "somebody removes the pinned links of this pod's programs", Shape::Pod),
@@ -193,6 +222,7 @@ const FAULTS: &[Field] = &[
 const DISK: &[Choice] = &[
     Choice("full", "it is full"),
     Choice("read-only", "it cannot be written to"),
+    Choice("power-cut", "its power fails: what was not synced is lost, and the agent dies"),
     Choice("well", "it works again"),
 ];
 
@@ -206,8 +236,13 @@ const LOG: &[Choice] = &[
 const ETCD: &[Choice] = &[
     Choice("killed", "it is killed"),
     Choice("stopped", "it takes connections and says nothing"),
+    Choice("saved", "a snapshot of it is saved"),
+    Choice("restored", "it is killed, and comes back with what was saved"),
     Choice("well", "it works again, with what it had"),
 ];
+
+const CPU: &[Choice] =
+    &[Choice("taken", "it has none: the agent stands still"), Choice("well", "it has one again")];
 
 const ROW: &[Field] = &[
     must("map", "the map", Shape::Choice(MAPS)),

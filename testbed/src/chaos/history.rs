@@ -110,17 +110,30 @@ pub(super) enum Step {
     KillBefore {
         call: String,
         nth: u32,
+        /// Another one is started at once.
+        restarts: bool,
     },
     Stop,
     Start(Vec<Death>),
     Restart(Vec<Death>),
     Flags(BTreeMap<String, String>),
-    Upgrade(Build),
+    Upgrade(Build, Vec<Death>),
+    Reach(Reach),
     Fault(Fault),
     Repeat {
         times: u32,
         steps: Vec<Step>,
     },
+}
+
+/// A connection that is tried.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Reach {
+    pub(super) from: Name,
+    pub(super) to: Target,
+    pub(super) port: u16,
+    pub(super) ipv6: bool,
+    pub(super) is_denied: bool,
 }
 
 /// What is waited for.
@@ -175,12 +188,17 @@ pub(super) enum Fault {
     DiskFull,
     DiskReadOnly,
     DiskWell,
+    PowerCut,
     StateLost,
     LogFull,
     LogWell,
     EtcdKilled,
     EtcdStopped,
+    EtcdSaved,
+    EtcdRestored,
     EtcdWell,
+    CpuTaken,
+    CpuWell,
     RouteRemoved(Name),
     InterfaceRemoved(Name),
     LinksRemoved(Name),
@@ -268,7 +286,7 @@ impl History {
 fn calls_of(step: &Step) -> Vec<&str> {
     match step {
         Step::KillBefore { call, .. } => vec![call],
-        Step::Start(deaths) | Step::Restart(deaths) => deaths
+        Step::Start(deaths) | Step::Restart(deaths) | Step::Upgrade(_, deaths) => deaths
             .iter()
             .filter_map(|death| match death {
                 Death::Before { call, .. } | Death::Every { call, .. } => Some(call.as_str()),

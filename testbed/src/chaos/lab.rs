@@ -5,11 +5,16 @@ mod deaths;
 mod ending;
 mod faults;
 mod flows;
+mod recordings;
+mod removal;
 mod services;
 mod steps;
+mod stretch;
 
 use std::{
     collections::BTreeMap,
+    path::Path,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -18,34 +23,49 @@ use anyhow::{Context, Result};
 use super::{
     explain,
     history::{History, Labels, ManifestName, Name, Step},
+    mutant,
     outcome::{Done, Outcome, Place},
 };
 use crate::{
+    fleet::wait_for_links,
     judge::{Finding, Judge, Leftovers, Measure, leftovers},
-    lab::{Binaries, Etcd, Injection, Node, Pod},
+    lab::{Binaries, Disk, Etcd, Injection, Node, Pod, cni},
+    progress::Progress,
     random::Random,
     traffic::Responder,
 };
 
 /// A node and all that is around it.
-struct World<'a> {
+pub(super) struct World<'a> {
     history: &'a History,
     node: Node,
     usual: Binaries,
     etcd: Option<Etcd>,
+    /// One whose power may fail.
+    disk: Option<Disk>,
     pods: BTreeMap<Name, Member>,
     /// Pods that were not made because the agent died meanwhile.
     pending: BTreeMap<Name, Labels>,
+    /// Of these, what is there still until there is an agent again.
+    half_made: Vec<Pod>,
+    /// Whether a runtime waits for an agent before it removes what it got no answer for.
+    retries_late: bool,
     manifests: BTreeMap<ManifestName, serde_json::Value>,
     judge: Judge,
     flows: flows::Flows,
     /// What will kill the agent that runs.
     doom: Option<Injection>,
+    /// Who dies of it is followed by another one at once.
+    restarts: bool,
+    /// How often that happened.
+    restarted: u32,
     random: Random,
     lives: Vec<Life>,
     /// There before the first pod.
     before: Leftovers,
     begun: Instant,
+    /// When agents died.
+    deaths: Vec<Instant>,
 }
 
 /// A pod with what belongs to it.
@@ -79,11 +99,11 @@ fn broken<T>(outcome: Result<T>) -> Result<T> {
     outcome.map_err(|error| Broken(format!("{error:#}")).into())
 }
 
-/// Lives through a history, within the lab.
-pub(super) fn live(history: &History, seed: u64) -> Outcome {
+/// Lives through a history, within the lab; what its agents recorded is put into that directory.
+pub(super) fn live(history: &History, seed: u64, recordings: Option<&Path>) -> Outcome {
     let begun = Instant::now();
     let mut outcome = Outcome::new(&history.name, Place::Lab, seed);
-    if let Err(error) = happen(history, seed, &mut outcome) {
+    if let Err(error) = happen(history, seed, recordings, &mut outcome) {
         match error.downcast_ref::<Broken>() {
             Some(Broken(what)) => {
                 outcome.findings.push(Finding::new(Measure::NotReady, Some(1.0), 0.0, what));
@@ -96,21 +116,31 @@ pub(super) fn live(history: &History, seed: u64) -> Outcome {
     outcome
 }
 
-fn happen(history: &History, seed: u64, outcome: &mut Outcome) -> Result<()> {
+fn happen(
+    history: &History,
+    seed: u64,
+    recordings: Option<&Path>,
+    outcome: &mut Outcome,
+) -> Result<()> {
     let mut world = World::begin(history, seed)?;
     world.settle()?;
     world.begin_traffic(&history.traffic)?;
     world.begun = Instant::now();
-    world.steps(&history.steps, outcome)?;
-    world.end(outcome)
+    let lived = world.steps(&history.steps, outcome);
+    let ended = lived.and_then(|()| world.end(outcome));
+    outcome.deaths = world.deaths.iter().map(|at| world.seconds(*at)).collect();
+    if let Some(place) = recordings {
+        outcome.recordings = recordings::keep(&world.node, place)?;
+    }
+    ended
 }
 
 impl<'a> World<'a> {
     /// A node whose agent runs, without pods.
     fn begin(history: &'a History, seed: u64) -> Result<Self> {
-        let usual = Binaries::find()?;
+        let usual = mutant::binaries()?;
         let mut node = Node::new(usual.clone())?;
-        faults::prepare(history, &node)?;
+        let disk = faults::prepare(history, &node)?;
         let etcd = history.has_etcd.then(|| Etcd::start(&node.path("etcd"))).transpose()?;
         if let Some(etcd) = &etcd {
             etcd.share_with(&mut node)?;
@@ -127,22 +157,78 @@ impl<'a> World<'a> {
             node,
             usual,
             etcd,
+            disk,
             pods: BTreeMap::new(),
             pending: BTreeMap::new(),
+            half_made: Vec::new(),
+            retries_late: false,
             manifests: BTreeMap::new(),
             judge,
             flows: flows::Flows::default(),
             doom: None,
+            restarts: false,
+            restarted: 0,
             random: Random::new(seed),
             lives: Vec::new(),
             before,
             begun: Instant::now(),
+            deaths: Vec::new(),
         };
         world.apply(&history.manifests)?;
-        for (name, labels) in &history.pods {
-            world.make(name, labels)?;
-        }
+        world.make_all()?;
         Ok(world)
+    }
+
+    /// A node of a gauntlet, with its pods, all ready.
+    pub(super) fn launch(history: &'a History) -> Result<Self> {
+        let mut world = Self::begin(history, 1)?;
+        world.settle()?;
+        wait_for_links(&mut world.node, world.pods.len(), Progress::new(true))?;
+        // With its pods: nothing more may be there behind an operation that is undone.
+        world.before = leftovers(&world.node)?;
+        Ok(world)
+    }
+
+    fn make_all(&mut self) -> Result<()> {
+        let history = self.history;
+        history.pods.iter().try_for_each(|(name, labels)| self.make(name, labels))
+    }
+
+    /// An agent died just now.
+    fn died(&mut self) {
+        self.deaths.push(Instant::now());
+    }
+
+    /// Seconds since the first step; negative before it.
+    fn seconds(&self, at: Instant) -> f64 {
+        let since = at.saturating_duration_since(self.begun).as_secs_f64();
+        since - self.begun.saturating_duration_since(at).as_secs_f64()
+    }
+
+    /// Calls the plugin, and waits for it.
+    fn plugin(&mut self, command: &str, pod: &Pod) -> Result<Vec<u8>> {
+        let mut running = cni::Running::begin(&self.node, command, pod)?;
+        while !running.has_ended()? {
+            self.restart_the_dead()?;
+            thread::sleep(Duration::from_millis(1));
+        }
+        running.finish()
+    }
+
+    /// What a kubelet does where it is told to.
+    fn restart_the_dead(&mut self) -> Result<()> {
+        if self.restarts && !self.node.has_agent() {
+            self.died();
+            self.bury();
+            self.node.exec_agent()?;
+            self.restarted += 1;
+        }
+        Ok(())
+    }
+
+    /// A path below the node's directory.
+    pub(super) fn path(&self, name: &str) -> std::path::PathBuf {
+        self.node.path(name)
     }
 
     /// Waits until all that was made is ready and in force; from now on nothing of it may move.

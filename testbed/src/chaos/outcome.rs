@@ -47,6 +47,8 @@ pub struct Stream {
     pub lost: u64,
     /// Seconds of the longest silence.
     pub longest_gap: f64,
+    /// When that began, seconds since the first step; before it the number is negative.
+    pub gap_at: Option<f64>,
 }
 
 /// What a history came to.
@@ -64,6 +66,10 @@ pub struct Outcome {
     pub findings: Vec<Finding>,
     /// What was done.
     pub steps: Vec<Done>,
+    /// When agents died, seconds since the first step.
+    pub deaths: Vec<f64>,
+    /// Files of flight recorders that were kept of its agents.
+    pub recordings: Vec<String>,
     /// What became of the traffic.
     pub streams: Vec<Stream>,
     /// Which pod reaches which one at TCP port 80 in the end, as `from -> to`.
@@ -84,6 +90,8 @@ impl Outcome {
             verdict: Verdict::NotJudged,
             findings: Vec::new(),
             steps: Vec::new(),
+            deaths: Vec::new(),
+            recordings: Vec::new(),
             streams: Vec::new(),
             reach: BTreeMap::new(),
             error: None,

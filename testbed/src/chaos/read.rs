@@ -7,7 +7,7 @@ use super::{
     grammar::HISTORY,
     history::{
         Build, Death, Expectations, Expected, Fault, Flow, History, Labels, Manifest, ManifestName,
-        Map, NAMESPACE, Name, Phase, Span, Step, Target, Wait,
+        Map, NAMESPACE, Name, Phase, Reach, Span, Step, Target, Wait,
     },
     problem::{Complaint, Problem},
     shape::{self, ANY},
@@ -80,21 +80,43 @@ fn span(tree: &Tree) -> Span {
     }
 }
 
-fn flow(tree: &Tree) -> Flow {
+fn target(tree: &Tree) -> Target {
     let to = text(tree, "to");
+    match to.strip_prefix("service/") {
+        Some(service) => Target::Service(Name::parse(service)),
+        None => Target::Pod(Name::parse(&to)),
+    }
+}
+
+fn port(tree: &Tree) -> u16 {
+    whole(tree, "port").and_then(|port| port.try_into().ok()).unwrap_or(PORT)
+}
+
+fn reach(tree: &Tree) -> Reach {
+    Reach {
+        from: name(tree, "from"),
+        to: target(tree),
+        port: port(tree),
+        ipv6: text(tree, "family") == "ipv6",
+        is_denied: text(tree, "expected") == "denied",
+    }
+}
+
+fn build(text: Option<String>) -> Build {
+    if text.as_deref() == Some("other") { Build::Other } else { Build::Usual }
+}
+
+fn flow(tree: &Tree) -> Flow {
     Flow {
         from: name(tree, "from"),
-        to: match to.strip_prefix("service/") {
-            Some(service) => Target::Service(Name::parse(service)),
-            None => Target::Pod(Name::parse(&to)),
-        },
+        to: target(tree),
         kind: match text(tree, "kind").as_str() {
             "udp" => Kind::Udp,
             "tcp" => Kind::Tcp,
             "ping" => Kind::Ping,
             _ => Kind::Connect,
         },
-        port: whole(tree, "port").and_then(|port| port.try_into().ok()).unwrap_or(PORT),
+        port: port(tree),
         ipv6: text(tree, "family") == "ipv6",
         expected: match text(tree, "expected").as_str() {
             "denied" => Expected::Denied,
@@ -204,10 +226,11 @@ impl Reader {
             "start" => Step::Start(self.deaths(value)),
             "restart" => Step::Restart(self.deaths(value)),
             "flags" => Step::Flags(texts(Some(value))),
-            "upgrade" => Step::Upgrade(match value.text().as_deref() {
-                Some("other") => Build::Other,
-                _ => Build::Usual,
-            }),
+            "reach" => Step::Reach(reach(value)),
+            "upgrade" => {
+                let to = value.get("to").unwrap_or(value).text();
+                Step::Upgrade(build(to), self.deaths(value))
+            }
             "fault" => {
                 let what = value.members().first();
                 let (what, value) = what.expect("the shape is right");
@@ -251,12 +274,13 @@ impl Reader {
             return Step::Kill;
         }
         if self.only_one(tree, &["before", "after", "within"]) {
-            self.needs(tree, "nth", "before");
+            ["nth", "then"].iter().for_each(|word| self.needs(tree, word, "before"));
         }
         if tree.get("before").is_some() {
             return Step::KillBefore {
                 call: text(tree, "before"),
                 nth: whole(tree, "nth").unwrap_or(1),
+                restarts: tree.get("then").is_some(),
             };
         }
         Step::KillAfter(tree.get("after").map_or_else(|| span(tree), span))
@@ -340,12 +364,17 @@ fn fault(what: &str, value: &Tree) -> Fault {
     match (what, how.as_str()) {
         ("disk", "full") => Fault::DiskFull,
         ("disk", "read-only") => Fault::DiskReadOnly,
+        ("disk", "power-cut") => Fault::PowerCut,
         ("disk", _) => Fault::DiskWell,
         ("state-directory", _) => Fault::StateLost,
         ("log", "full") => Fault::LogFull,
         ("log", _) => Fault::LogWell,
         ("etcd", "killed") => Fault::EtcdKilled,
         ("etcd", "stopped") => Fault::EtcdStopped,
+        ("etcd", "saved") => Fault::EtcdSaved,
+        ("etcd", "restored") => Fault::EtcdRestored,
+        ("cpu", "taken") => Fault::CpuTaken,
+        ("cpu", _) => Fault::CpuWell,
         ("etcd", _) => Fault::EtcdWell,
         ("route-removed", _) => Fault::RouteRemoved(pod()),
         ("interface-removed", _) => Fault::InterfaceRemoved(pod()),

@@ -80,7 +80,7 @@ pub(super) fn status(outcomes: &[Outcome]) -> i32 {
     }
 }
 
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for letter in text.chars() {
         match letter {

@@ -1,20 +1,24 @@
 //! Has histories happen, each in a place of its own, and gathers what they came to.
 
 use std::{
+    fs,
     io::{Read, Write},
+    path::Path,
     process::{Command, Stdio},
 };
 
 use anyhow::{Context, Result, bail, ensure};
 
 use super::{
-    history::{Build, History, Step},
+    history::{Build, Fault, History, Step},
     lab as real,
     library::Source,
+    mutant,
     outcome::{Outcome, Place},
+    shrink::{self, Shrunk},
     sim as simulated,
 };
-use crate::lab::{self, build};
+use crate::lab::{self, Disk, build};
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug)]
@@ -25,27 +29,64 @@ pub struct Asked {
     pub seed: u64,
 }
 
+/// A directory for what agents recorded, for each history one below it.
+pub(super) type Recordings<'a> = Option<&'a Path>;
+
 /// Reads histories, refuses what cannot be done in that place, and has them happen one after the other.
 pub fn histories(
     sources: &[Source],
     asked: Asked,
+    each: impl FnMut(&Outcome),
+) -> Result<Vec<Outcome>> {
+    recorded(sources, asked, None, each)
+}
+
+/// The same; what the agents recorded is kept, too.
+pub(super) fn recorded(
+    sources: &[Source],
+    asked: Asked,
+    recordings: Recordings<'_>,
     mut each: impl FnMut(&Outcome),
 ) -> Result<Vec<Outcome>> {
     let histories = read(sources)?;
+    mutant::asked_for()?;
     match asked.place {
         Place::Sim => refuse_for_the_simulator(&histories)?,
         Place::Lab => prepare_the_lab(&histories)?,
     }
     let mut outcomes = Vec::new();
-    for (history, source) in histories.iter().zip(sources) {
-        let outcome = match asked.place {
-            Place::Sim => simulated::live(history, asked.seed)?,
-            Place::Lab => in_a_lab(source, history, asked.seed)?,
-        };
+    for source in sources {
+        let outcome = one(source, asked, recordings)?;
         each(&outcome);
         outcomes.push(outcome);
     }
     Ok(outcomes)
+}
+
+/// Has one happen of which all is known to be possible. What a place cannot do is an error.
+pub(super) fn one(source: &Source, asked: Asked, recordings: Recordings<'_>) -> Result<Outcome> {
+    let history = one_of(source)?;
+    match asked.place {
+        Place::Sim => simulated::live(&history, asked.seed),
+        Place::Lab => in_a_lab(source, &history, asked.seed, recordings),
+    }
+}
+
+/// Shrinks a history that failed, prints what is left, and keeps it in a file.
+pub(super) fn shrink_to(source: &Source, asked: Asked, place: &Path) -> Result<()> {
+    let Some(Shrunk { text, tries }) = shrink::shrink(source, asked)? else {
+        volvox_system::complain!("{} does not fail again: it is not shrunk", source.name);
+        return Ok(());
+    };
+    fs::write(place, &text).with_context(|| format!("cannot write {}", place.display()))?;
+    volvox_system::complain!("{} still fails as this, after {tries} tries:\n\n{text}", source.name);
+    let place = place.display();
+    volvox_system::complain!("  again: testbed chaos run {place} --in {}", asked.place);
+    Ok(())
+}
+
+fn one_of(source: &Source) -> Result<History> {
+    read(std::slice::from_ref(source))?.pop().context("one history")
 }
 
 /// Reads them; fails with all that is wrong in any of them.
@@ -87,8 +128,13 @@ fn prepare_the_lab(histories: &[History]) -> Result<()> {
             "the kernel has no system call {call}: nothing was started"
         );
     }
+    let cuts = |step: &&Step| matches!(step, Step::Fault(Fault::PowerCut));
+    if histories.iter().flat_map(History::all_steps).any(|step| cuts(&step)) && !Disk::is_possible()
+    {
+        bail!("this machine has no loop devices, so no disk's power can fail: nothing was started");
+    }
     build::build()?;
-    let upgrades = |step: &Step| matches!(step, Step::Upgrade(Build::Other));
+    let upgrades = |step: &Step| matches!(step, Step::Upgrade(Build::Other, _));
     if histories.iter().flat_map(History::all_steps).any(upgrades) && build::other_agent().is_err()
     {
         bail!(
@@ -103,10 +149,19 @@ fn prepare_the_lab(histories: &[History]) -> Result<()> {
 pub(super) const INSIDE: &str = "inside";
 
 /// Lives through one in a lab of its own. Whatever becomes of it, the lab's end removes all of it.
-fn in_a_lab(source: &Source, history: &History, seed: u64) -> Result<Outcome> {
+fn in_a_lab(
+    source: &Source,
+    history: &History,
+    seed: u64,
+    recordings: Recordings<'_>,
+) -> Result<Outcome> {
     let words = ["chaos", INSIDE, "--seed", &seed.to_string(), &source.name].map(Into::into);
+    let mut words: Vec<std::ffi::OsString> = words.into();
+    if let Some(place) = recordings {
+        words.extend(["--recordings".into(), place.join(&history.name).into()]);
+    }
     let text = source.text.clone();
-    let output = lab::again(words.into(), move |command: &mut Command| {
+    let output = lab::again(words, move |command: &mut Command| {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         // Who ended before has read what he wanted.
@@ -125,12 +180,12 @@ fn in_a_lab(source: &Source, history: &History, seed: u64) -> Result<Outcome> {
 }
 
 /// The inner side of [`in_a_lab`].
-pub(super) fn inside(name: &str, seed: u64) -> Result<()> {
+pub(super) fn inside(name: &str, seed: u64, recordings: Recordings<'_>) -> Result<()> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).context("cannot read the history")?;
     let source = Source { name: name.to_owned(), text };
-    let [history] = read(&[source])?.try_into().ok().context("one history")?;
-    let outcome = real::live(&history, seed);
+    let history = one_of(&source)?;
+    let outcome = real::live(&history, seed, recordings);
     volvox_system::say!("{}", serde_json::to_string(&outcome)?);
     Ok(())
 }

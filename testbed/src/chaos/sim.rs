@@ -6,10 +6,12 @@ mod translate;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
+use volvox_actors_simulated::mutants;
 
 use super::{
     expected::expected,
     history::History,
+    mutant,
     outcome::{Done, Outcome, Place},
 };
 use crate::{
@@ -29,6 +31,8 @@ pub(super) fn refused(history: &History) -> Vec<String> {
 
 /// Lives through a history in memory, under some seeds from that one on.
 pub(super) fn live(history: &History, seed: u64) -> Result<Outcome> {
+    // On this thread the node lives.
+    mutants::switch(mutant::asked_for()?);
     let begun = Instant::now();
     let mut outcome = Outcome::new(&history.name, Place::Sim, seed);
     let mut wrong = None;

@@ -5,7 +5,10 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::{
+    Serialize, Serializer,
+    de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor},
+};
 use serde_json::Value;
 
 /// A part of a document.
@@ -75,6 +78,25 @@ impl Tree {
         members.iter().find(|(key, _)| key == word).map(|(_, value)| value)
     }
 
+    /// The value of a word, to be changed; the word is added at the end if it is not there.
+    pub(super) fn entry(&mut self, word: &str) -> &mut Self {
+        if !matches!(self, Self::Map(_)) {
+            *self = Self::Map(Vec::new());
+        }
+        let Self::Map(members) = self else { unreachable!("it was made one") };
+        let place = members.iter().position(|(key, _)| key == word);
+        let place = place.unwrap_or_else(|| {
+            members.push((word.to_owned(), Self::Empty));
+            members.len() - 1
+        });
+        &mut members[place].1
+    }
+
+    /// As the text of a file.
+    pub(super) fn write(&self) -> String {
+        serde_norway::to_string(self).expect("every tree is YAML")
+    }
+
     pub(super) fn items(&self) -> &[Self] {
         if let Self::List(items) = self { items } else { &[] }
     }
@@ -94,6 +116,23 @@ impl Tree {
             Self::List(items) => items.iter().map(Self::json).collect(),
             Self::Map(members) => {
                 Value::Object(members.iter().map(|(key, it)| (key.clone(), it.json())).collect())
+            }
+        }
+    }
+}
+
+/// As YAML, words in the order of the text.
+impl Serialize for Tree {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Empty => serializer.serialize_unit(),
+            Self::Flag(flag) => serializer.serialize_bool(*flag),
+            Self::Whole(number) => serializer.serialize_i64(*number),
+            Self::Fraction(number) => serializer.serialize_f64(*number),
+            Self::Text(text) => serializer.serialize_str(text),
+            Self::List(items) => serializer.collect_seq(items),
+            Self::Map(members) => {
+                serializer.collect_map(members.iter().map(|(key, value)| (key, value)))
             }
         }
     }

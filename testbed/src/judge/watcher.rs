@@ -26,7 +26,7 @@ type Seen = Arc<Mutex<BTreeMap<u32, (String, [bool; 2])>>>;
 pub struct Watcher {
     stop: Arc<AtomicBool>,
     seen: Seen,
-    looks: JoinHandle<Result<Looks>>,
+    looks: Option<JoinHandle<Result<Looks>>>,
 }
 
 /// What it saw.
@@ -51,7 +51,7 @@ impl Watcher {
             }
             Ok(looks)
         });
-        Ok(Self { stop, seen, looks: looks.context("cannot start a thread")? })
+        Ok(Self { stop, seen, looks: Some(looks.context("cannot start a thread")?) })
     }
 
     /// Looks at this pod's hooks, too.
@@ -70,11 +70,17 @@ impl Watcher {
     }
 
     /// How often a hook was seen without a program that it had before.
-    pub fn stop(self) -> Result<u64> {
+    pub fn stop(mut self) -> Result<u64> {
         self.stop.store(true, Ordering::Relaxed);
-        let looks = self.looks.join().expect("it returns")?;
+        let looks = self.looks.take().expect("taken only here").join().expect("it returns")?;
         ensure!(looks.rounds > 0, "nobody looked at the hooks");
         Ok(looks.dips)
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
     }
 }
 

@@ -29,7 +29,7 @@ pub fn build() -> Result<()> {
     cargo(None)
 }
 
-/// Builds an agent whose programs differ, unless there is one that is newer than the usual agent.
+/// Builds an agent whose programs differ, and in which known bugs can be switched in, unless there is one that is newer than the usual agent.
 /// Compiles the agent twice.
 pub fn build_other() -> Result<()> {
     let directory = binaries::directory()?;
@@ -72,6 +72,7 @@ fn cargo(bpf_flags: Option<&str>) -> Result<()> {
         .args(if bpf_flags.is_none() { &BESIDE[..] } else { &[] })
         .arg("--profile")
         .arg(if release { "release" } else { "dev" })
+        .args(bpf_flags.map(|_| "--features=volvox-agent/mutants"))
         // As this one was built: otherwise all that both need would be built anew.
         .args(cfg!(feature = "etcd-rs").then_some("--features=volvox-agent/etcd-rs"))
         .envs(bpf_flags.map(|flags| ("VOLVOX_BPF_CFLAGS", flags)))

@@ -4,7 +4,7 @@ use std::{
     io::Write,
     net::IpAddr,
     path::Path,
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 use anyhow::{Context, Result, bail};
@@ -40,6 +40,35 @@ pub fn del(node: &Node, pod: &Pod) -> Result<()> {
     call(node, "DEL", pod, &[]).map(drop)
 }
 
+/// A plugin that is at work.
+pub struct Running {
+    child: Child,
+    what: String,
+}
+
+impl Running {
+    /// Starts it: `ADD` or `DEL`.
+    pub fn begin(node: &Node, command: &str, pod: &Pod) -> Result<Self> {
+        begin(Command::new(&node.binaries().cni), &node.binaries().cni, &config(node), command, pod)
+    }
+
+    /// Whether it has come to its end.
+    pub fn has_ended(&mut self) -> Result<bool> {
+        Ok(self.child.try_wait()?.is_some())
+    }
+
+    /// What it answers.
+    pub fn finish(self) -> Result<Vec<u8>> {
+        let output = self.child.wait_with_output()?;
+        if !output.status.success() {
+            let printed = [output.stdout, output.stderr].concat();
+            let printed = String::from_utf8_lossy(&printed);
+            bail!("CNI {}: {printed}", self.what);
+        }
+        Ok(output.stdout)
+    }
+}
+
 /// `CHECK`.
 pub fn check(node: &Node, pod: &Pod) -> Result<()> {
     call(node, "CHECK", pod, &[]).map(drop)
@@ -72,12 +101,22 @@ fn call(node: &Node, command: &str, pod: &Pod, before: &[String]) -> Result<Vec<
 }
 
 fn finished(
-    mut started: Command,
+    started: Command,
     plugin: &Path,
     config: &Value,
     command: &str,
     pod: &Pod,
 ) -> Result<Vec<u8>> {
+    begin(started, plugin, config, command, pod)?.finish()
+}
+
+fn begin(
+    mut started: Command,
+    plugin: &Path,
+    config: &Value,
+    command: &str,
+    pod: &Pod,
+) -> Result<Running> {
     let mut child = started
         .env_clear()
         // Others' plugins start programs of their own, as `iptables`.
@@ -96,13 +135,7 @@ fn finished(
     let mut stdin = child.stdin.take().expect("piped above");
     stdin.write_all(config.to_string().as_bytes())?;
     drop(stdin);
-    let output = child.wait_with_output()?;
-    if !output.status.success() {
-        let printed = [output.stdout, output.stderr].concat();
-        let printed = String::from_utf8_lossy(&printed);
-        bail!("CNI {command} of {}/{}: {printed}", pod.namespace, pod.name);
-    }
-    Ok(output.stdout)
+    Ok(Running { child, what: format!("{command} of {}/{}", pod.namespace, pod.name) })
 }
 
 fn arguments(pod: &Pod) -> String {

@@ -4,7 +4,14 @@
 //! (`PR_SET_PDEATHSIG`), with it everything in its process namespace, and with the last process
 //! the namespaces, their interfaces and their mounts.
 
-use std::{env, ffi::OsString, fs, io, path::Path, process::Command, thread};
+use std::{
+    env,
+    ffi::OsString,
+    fs, io,
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+};
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::{
@@ -28,6 +35,19 @@ const PASSED: i32 = 77;
 /// Whether this process runs in the lab.
 pub fn is_inside() -> bool {
     env::var_os(OUTSIDE).is_some()
+}
+
+/// The absolute path of a file that is the same within the lab; fails where the lab has its own.
+pub fn seen_inside(file: &Path) -> Result<PathBuf> {
+    let place = std::path::absolute(file)?;
+    let own = ["/run", "/proc", "/sys"].iter().find(|own| place.starts_with(own));
+    ensure!(
+        own.is_none(),
+        "{} is below {}, which the lab has for itself: take another place",
+        place.display(),
+        own.unwrap_or(&"")
+    );
+    Ok(place)
 }
 
 /// Runs a program with arguments within the lab; fails unless it succeeds.

@@ -50,6 +50,8 @@ pub struct Node {
     log_to: Option<PathBuf>,
     /// The call before which the next agent is killed.
     doom: Option<(String, u32)>,
+    /// Between two looks at what is waited for.
+    pause: Duration,
 }
 
 impl Node {
@@ -88,6 +90,7 @@ impl Node {
             calls: None,
             log_to: None,
             doom: None,
+            pause: LOOK,
         };
         for directory in ["cilium", "lib", "manifests", "cni"] {
             fs::create_dir_all(node.path(directory))?;
@@ -269,6 +272,19 @@ impl Node {
         self.agent.take().context("no agent runs")?.terminate()
     }
 
+    /// Looks at what is waited for that often; none is as usual.
+    pub fn look_every(&mut self, pause: Option<Duration>) {
+        self.pause = pause.unwrap_or(LOOK);
+    }
+
+    /// Starts an uninstall, by strace if there are arguments for it; the last is the agent.
+    pub fn begin_uninstall(&self, before: &[String]) -> Result<Process> {
+        let arguments = [before, &["uninstall".to_owned()], &self.arguments()].concat();
+        let agent: &Path = &self.binaries.agent;
+        let program = if before.is_empty() { agent } else { strace::PROGRAM.as_ref() };
+        Process::start(program, &arguments, &self.log())
+    }
+
     /// Removes all that agents left, and what they wrote.
     pub fn uninstall(mut self) -> Result<()> {
         drop(self.agent.take());
@@ -357,7 +373,7 @@ impl Node {
             if Instant::now() > deadline {
                 bail!("after {PATIENCE:?} {complaint}; the end of its log:\n{}", self.log_end());
             }
-            thread::sleep(LOOK);
+            thread::sleep(self.pause);
         }
     }
 

@@ -101,6 +101,13 @@ impl Pod {
         Ok(())
     }
 
+    /// The plugin that was called at that time has answered.
+    pub fn was_added(&mut self, answer: &[u8], begun: Instant) -> Result<()> {
+        self.addresses = cni::addresses(&serde_json::from_slice(answer)?)?;
+        self.created_in = begun.elapsed();
+        Ok(())
+    }
+
     /// Its first IPv4 or IPv6 address.
     pub fn address(&self, ipv6: bool) -> Result<IpAddr> {
         let found = self.addresses.iter().copied().find(|address| address.is_ipv6() == ipv6);

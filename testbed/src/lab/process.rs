@@ -81,6 +81,16 @@ impl Process {
         }
     }
 
+    /// Waits for its end; whether it succeeded.
+    pub fn ends_well(mut self) -> Result<bool> {
+        let mut status = None;
+        wait_for("it ends by itself", || {
+            status = self.child.try_wait()?;
+            Ok(status.is_some())
+        })?;
+        Ok(status.is_some_and(|status| status.success()))
+    }
+
     /// Sends it a signal.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         Ok(kill_process(Pid::from_child(&self.child), signal)?)

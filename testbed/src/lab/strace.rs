@@ -28,14 +28,14 @@ pub(super) fn before(calls: &Path, agent: &Path) -> Vec<String> {
 }
 
 /// The same for every call of any name; the file says how threads end, too.
-pub(super) fn before_all(calls: &Path, agent: &Path) -> Vec<String> {
+pub fn before_all(calls: &Path, agent: &Path) -> Vec<String> {
     let (calls, agent) = (calls.display().to_string(), agent.display().to_string());
     ["-D", "-f", "-o", &calls, &agent].map(String::from).into()
 }
 
 /// The same for an agent that is killed before its `when`th call of this name, counted in each
 /// thread.
-pub(super) fn before_death(call: &str, when: u32, agent: &Path) -> Vec<String> {
+pub fn before_death(call: &str, when: u32, agent: &Path) -> Vec<String> {
     let inject = format!("inject={call}:signal=KILL:when={when}");
     let trace = format!("trace={call}");
     let agent = agent.display().to_string();
@@ -65,13 +65,30 @@ impl Injection {
             .spawn()
             .context("cannot start strace")?;
         let mut injection = Self(child);
+        injection.wait_until_watched(pid)?;
+        Ok(injection)
+    }
+
+    /// Does nothing but note all calls in a file, which is whole when this is dropped.
+    pub fn note(pid: u32, file: &Path) -> Result<Self> {
+        let output = file.display().to_string();
+        let child = Command::new(PROGRAM)
+            .args(["-f", "-qq", "-e", "signal=none", "-o", &output, "-p", &pid.to_string()])
+            .stdin(Stdio::null())
+            .spawn()
+            .context("cannot start strace")?;
+        let mut strace = Self(child);
+        strace.wait_until_watched(pid)?;
+        Ok(strace)
+    }
+
+    fn wait_until_watched(&mut self, pid: u32) -> Result<()> {
         wait_for("strace watches the agent", || {
-            if let Some(status) = injection.0.try_wait()? {
+            if let Some(status) = self.0.try_wait()? {
                 bail!("strace ended with {status}");
             }
             is_watched(pid)
-        })?;
-        Ok(injection)
+        })
     }
 }
 

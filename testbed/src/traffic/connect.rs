@@ -63,7 +63,7 @@ fn call(plan: &Plan, shared: &Shared) -> Report {
             report.failures += 1;
         }
     }
-    report.longest_gap = gap.longest();
+    gap.tell(&mut report);
     report
 }
 

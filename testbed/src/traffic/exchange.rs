@@ -36,7 +36,7 @@ pub(super) fn exchange(
         report.lost = report.sent.saturating_sub(tally.unique);
         report.reordered = tally.reordered;
         report.duplicates = tally.duplicates;
-        report.longest_gap = tally.gap.longest();
+        tally.gap.tell(&mut report);
         Ok(report)
     })
 }

@@ -1,6 +1,9 @@
 //! What a stream has to say when it ends.
 
-use std::{net::IpAddr, time::Duration};
+use std::{
+    net::IpAddr,
+    time::{Duration, Instant},
+};
 
 use serde::Serialize;
 
@@ -27,6 +30,9 @@ pub struct Report {
     pub failures: u64,
     /// Longest time between two arrivals at the sender.
     pub longest_gap: Duration,
+    /// When that began, if anything arrived twice.
+    #[serde(skip)]
+    pub gap_since: Option<Instant>,
 }
 
 impl Report {
@@ -42,6 +48,7 @@ impl Report {
             duplicates: 0,
             failures: 0,
             longest_gap: Duration::ZERO,
+            gap_since: None,
         }
     }
 

@@ -65,7 +65,7 @@ fn converse(stream: TcpStream, plan: &Plan, shared: &Shared) -> Result<Report> {
         let (gap, reset) = receiver.join().expect("the receiver does not panic");
         let stalled = shared.answers.load(Ordering::Relaxed) < report.sent;
         report.failures = failures.max(u64::from(reset || stalled));
-        report.longest_gap = gap.longest();
+        gap.tell(&mut report);
         Ok(report)
     })
 }

@@ -137,20 +137,89 @@ fn a_gauntlet_goes_on_where_it_was_interrupted() {
         // Died, of all, endpoints, not reached.
         (numbers[0] + numbers[3], numbers[1])
     };
-    let (status, first, complaint) = walk("8");
+    let (status, first, complaint) = walk("12");
     assert_eq!(status, 0, "{first} {complaint}");
     let (done, all) = tried(&first);
     assert!(done == 6 && all > 300 && first.contains("0 violations"), "{first}");
-    let (status, second, complaint) = walk("8");
+    let (status, second, complaint) = walk("12");
     assert_eq!(status, 0, "{second} {complaint}");
     assert_eq!(tried(&second), (12, all), "{second}");
-    let (status, _, complaint) = walk("9");
+    let (status, _, complaint) = walk("13");
     assert!(status == 2 && complaint.contains("take another --state"), "{complaint}");
     fs::write(&state, "{}").expect("it can be written");
-    let (status, _, complaint) = walk("8");
+    let (status, _, complaint) = walk("12");
     assert!(status == 2 && complaint.contains("is no state of a gauntlet"), "{complaint}");
     let (status, _, complaint) = output(&["gauntlet", "restart", "--state", "/run/gauntlet.json"]);
     assert!(status == 2 && complaint.contains("is below /run"), "{complaint}");
     fs::remove_file(&state).expect("it is there");
     fs::remove_file(state.replace(".json", ".lock")).expect("it is there");
+}
+
+/// A few deaths of each, of calls of all kinds; the whole gauntlets are a command.
+#[test]
+fn who_dies_in_any_operation_is_not_noticed() {
+    let state = file("gauntlets.json", "");
+    fs::remove_file(&state).expect("it is there");
+    let (status, printed, complaint) =
+        output(&["gauntlet", "all", "--endpoints", "14", "--most", "2", "--state", &state]);
+    assert_eq!(status, 0, "{printed} {complaint}");
+    for operation in [
+        "a restart",
+        "a creation",
+        "a deletion",
+        "a policy change",
+        "a service change",
+        "an identity change",
+        "an upgrade",
+        "an uninstall",
+    ] {
+        let its = printed.lines().find(|line| line.contains(&format!("calls of {operation} ")));
+        let its = its.unwrap_or_else(|| panic!("{operation}: {printed} {complaint}"));
+        assert!(its.ends_with("0 violations"), "{its}");
+        // Died, of all, endpoints, not reached.
+        let numbers: Vec<u32> = its.split(' ').filter_map(|word| word.parse().ok()).collect();
+        assert!(numbers[0] + numbers[3] == 2 && numbers[1] > 100, "{its}");
+    }
+    let (status, _, complaint) = output(&["gauntlet", "service", "--endpoints", "11"]);
+    assert!(status == 2 && complaint.contains("take --endpoints 14 or more"), "{complaint}");
+    fs::remove_file(&state).expect("it is there");
+    fs::remove_file(state.replace(".json", ".lock")).expect("it is there");
+}
+
+/// A known bug, switched into real processes: services go before anybody has said that they are no more.
+#[test]
+fn a_mutant_on_real_processes_is_found_shrunk_and_kept() {
+    let folder = std::env::temp_dir().join(format!("volvox-{}-shrunk", std::process::id()));
+    fs::create_dir(&folder).expect("it can be made");
+    let text = "about: x\npods: {a: {app: a}, b: {app: b}, c: {app: c}}\n\
+        manifests:\n- {apiVersion: v1, kind: Service, metadata: {name: b}, \
+        spec: {selector: {app: b}, ports: [{port: 80}]}}\n\
+        traffic:\n- {from: a, to: service/b, kind: connect}\n- {from: c, to: b, kind: udp, port: 90}\n\
+        steps:\n- restart: {killed: [{at: api}, {after: 20ms}]}\nexpect: {leaks: any}\n";
+    fs::write(folder.join("bug.yaml"), text).expect("it can be written");
+    let run = |words: &[&str], mutant: Option<&str>| {
+        let mut command = chaos(&[&["run"], words].concat());
+        command.current_dir(&folder).envs(mutant.map(|name| ("VOLVOX_MUTANT", name)));
+        let Output { status, stdout, stderr } = command.output().expect("it is built");
+        let printed = String::from_utf8_lossy(&[stdout, stderr].concat()).into_owned();
+        (status.code().expect("it ended by itself"), printed)
+    };
+    let mutant = Some("services-pruned-early");
+    let (status, printed) = run(&["./bug.yaml", "--shrink"], mutant);
+    assert_eq!(status, 1, "{printed}");
+    assert!(printed.contains("again: testbed chaos run bug.shrunk.yaml"), "{printed}");
+    let shrunk = fs::read_to_string(folder.join("bug.shrunk.yaml")).expect("it was kept");
+    assert!(shrunk.contains("service/b") && shrunk.contains("kind: Service"), "{shrunk}");
+    assert!(!shrunk.contains("udp") && !shrunk.contains("killed"), "{shrunk}");
+    let (status, printed) = run(&["./bug.shrunk.yaml"], mutant);
+    assert_eq!(status, 1, "{printed}");
+    let (status, printed) = run(&["./bug.shrunk.yaml", "--html", "page.html"], None);
+    assert_eq!(status, 0, "{printed}");
+    let page = fs::read_to_string(folder.join("page.html")).expect("it was written");
+    assert!(page.contains("class=death") && page.contains("flight.previous.ring"), "{page}");
+    let ring = fs::metadata(folder.join("page.recordings/bug.shrunk/flight.ring"));
+    assert!(ring.expect("it is beside").len() > 100_000);
+    let (status, printed) = run(&["./bug.yaml"], Some("services-pruned-erly"));
+    assert!(status == 2 && printed.contains("did you mean services-pruned-early?"), "{printed}");
+    fs::remove_dir_all(folder).expect("it is there");
 }

@@ -87,6 +87,10 @@ fn what_only_real_processes_can_do_ends_well() {
         "pod-deleted-while-dead",
         "state-directory-lost",
         "rows-removed",
+        "links-removed",
+        "interface-removed",
+        "etcd-restored",
+        "stands-still",
         "log-full",
     ]) {
         assert_eq!(outcome.verdict, Verdict::Well, "{outcome:#?}");

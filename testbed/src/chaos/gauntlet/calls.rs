@@ -22,8 +22,8 @@ impl fmt::Display for Moment {
 
 /// What strace writes last of a process that was killed.
 const END: &str = "+++ killed by SIGKILL +++";
-/// They return to nobody, or to who is gone.
-const NO_MOMENTS: [&str; 2] = ["exit", "exit_group"];
+/// They return to nobody, or to who is gone, or go on with another call.
+const NO_MOMENTS: [&str; 3] = ["exit", "exit_group", "restart_syscall"];
 
 /// Every moment of a run that was killed in the end.
 pub(super) fn moments(file: &Path) -> Result<Vec<Moment>> {
@@ -33,6 +33,15 @@ pub(super) fn moments(file: &Path) -> Result<Vec<Moment>> {
             .with_context(|| format!("cannot read {}: is strace installed?", file.display()))?;
         Ok(text.trim_end().ends_with(END))
     })?;
+    let moments = parse(&text);
+    ensure!(!moments.is_empty(), "strace saw no call");
+    Ok(moments)
+}
+
+/// Every moment of a while in a life that goes on.
+pub(super) fn moments_of_the_living(file: &Path) -> Result<Vec<Moment>> {
+    let text = fs::read_to_string(file)
+        .with_context(|| format!("cannot read {}: is strace installed?", file.display()))?;
     let moments = parse(&text);
     ensure!(!moments.is_empty(), "strace saw no call");
     Ok(moments)

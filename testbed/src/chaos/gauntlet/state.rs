@@ -1,7 +1,7 @@
-//! What a gauntlet has done, in a file: a run that was interrupted goes on there.
+//! What gauntlets have done, in a file: a run that was interrupted goes on there.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fmt::Write,
     fs::{self, File},
     path::{Path, PathBuf},
@@ -12,13 +12,16 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::calls::Moment;
+use super::{calls::Moment, walks::Walk};
+use crate::random::Random;
 
 /// Somebody noticed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Violation {
     pub(super) moment: Moment,
     pub(super) what: String,
+    /// A history of that death, where the language can tell it.
+    pub(super) history: Option<String>,
 }
 
 /// As it is in the file.
@@ -28,9 +31,17 @@ struct Kept {
     endpoints: u16,
     /// A sum over the agent's program: another one makes other calls.
     agent: String,
+    /// By the names of the operations.
+    walks: BTreeMap<String, Walked>,
+}
+
+/// How far one gauntlet is.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Walked {
     moments: Vec<Moment>,
     died: BTreeSet<Moment>,
-    /// No start came to them.
+    /// No try came to them.
     not_reached: BTreeSet<Moment>,
     violations: Vec<Violation>,
 }
@@ -38,14 +49,35 @@ struct Kept {
 /// A gauntlet that is walked through.
 pub(super) struct State {
     path: PathBuf,
+    walk: Walk,
     kept: Kept,
     /// Held while it lives: nobody else walks.
     _lock: File,
 }
 
+/// The histories of violations of a walk that are kept beside its state.
+pub(super) fn histories_beside(state: &Path, walk: Walk) -> Result<Vec<PathBuf>> {
+    let text =
+        fs::read_to_string(state).with_context(|| format!("cannot read {}", state.display()))?;
+    let kept: Kept = serde_json::from_str(&text)?;
+    let walked = kept.walks.get(walk.name());
+    let violations = walked.map(|walked| walked.violations.as_slice()).unwrap_or_default();
+    let with_history = violations.iter().filter(|violation| violation.history.is_some());
+    Ok(with_history.map(|violation| violation.place(state, walk)).collect())
+}
+
+impl Violation {
+    /// The file of its history.
+    fn place(&self, state: &Path, walk: Walk) -> PathBuf {
+        let stem = state.file_stem().unwrap_or_default().to_string_lossy();
+        let Moment { call, nth } = &self.moment;
+        state.with_file_name(format!("{stem}-{}-{call}-{nth}.yaml", walk.name()))
+    }
+}
+
 impl State {
     /// Opens the file, or begins one.
-    pub(super) fn open(path: &Path, endpoints: u16, agent: &Path) -> Result<Self> {
+    pub(super) fn open(path: &Path, walk: Walk, endpoints: u16, agent: &Path) -> Result<Self> {
         let place = super::lock_of(path);
         let lock =
             File::create(&place).with_context(|| format!("cannot write {}", place.display()))?;
@@ -57,7 +89,7 @@ impl State {
         }
         let sum: String =
             Sha256::digest(fs::read(agent)?).iter().map(|byte| format!("{byte:02x}")).collect();
-        let kept = match fs::read_to_string(path) {
+        let mut kept = match fs::read_to_string(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 Kept { endpoints, agent: sum, ..Kept::default() }
             }
@@ -76,37 +108,67 @@ impl State {
                 kept
             }
         };
-        Ok(Self { path: path.to_owned(), kept, _lock: lock })
+        kept.walks.entry(walk.name().to_owned()).or_default();
+        Ok(Self { path: path.to_owned(), walk, kept, _lock: lock })
+    }
+
+    fn walked(&self) -> &Walked {
+        &self.kept.walks[self.walk.name()]
+    }
+
+    fn walked_mut(&mut self) -> &mut Walked {
+        self.kept.walks.entry(self.walk.name().to_owned()).or_default()
     }
 
     pub(super) fn is_new(&self) -> bool {
-        self.kept.moments.is_empty()
+        self.walked().moments.is_empty()
     }
 
-    pub(super) fn begin(&mut self, moments: Vec<Moment>) -> Result<()> {
-        self.kept.moments = moments;
+    /// In an order by chance, always the same: a part of them is of all kinds.
+    pub(super) fn begin(&mut self, mut moments: Vec<Moment>) -> Result<()> {
+        let mut random = Random::new(1);
+        for place in (1..moments.len()).rev() {
+            moments.swap(place, random.roll(place + 1));
+        }
+        self.walked_mut().moments = moments;
         self.save()
     }
 
     /// Moments that were not tried yet.
     pub(super) fn left(&self) -> Vec<Moment> {
-        let is_left =
-            |it: &&Moment| !self.kept.died.contains(it) && !self.kept.not_reached.contains(it);
-        self.kept.moments.iter().filter(is_left).cloned().collect()
+        let walked = self.walked();
+        let is_left = |it: &&Moment| !walked.died.contains(it) && !walked.not_reached.contains(it);
+        walked.moments.iter().filter(is_left).cloned().collect()
     }
 
     pub(super) fn tried(&mut self, moment: &Moment, died: bool) {
-        let list = if died { &mut self.kept.died } else { &mut self.kept.not_reached };
-        list.insert(moment.clone());
+        let walked = self.walked_mut();
+        if died {
+            walked.not_reached.remove(moment);
+            walked.died.insert(moment.clone());
+        } else if !walked.died.contains(moment) {
+            walked.not_reached.insert(moment.clone());
+        }
     }
 
     pub(super) fn broke(&mut self, violation: Violation) {
-        self.kept.died.insert(violation.moment.clone());
-        self.kept.violations.push(violation);
+        let walked = self.walked_mut();
+        walked.not_reached.remove(&violation.moment);
+        walked.died.insert(violation.moment.clone());
+        walked.violations.push(violation);
     }
 
     pub(super) fn violations(&self) -> &[Violation] {
-        &self.kept.violations
+        &self.walked().violations
+    }
+
+    /// Files with histories of the violations.
+    pub(super) fn histories(&self) -> Vec<(PathBuf, &str)> {
+        let each = self.violations().iter().filter_map(|violation| {
+            let place = violation.place(&self.path, self.walk);
+            Some((place, violation.history.as_deref()?))
+        });
+        each.collect()
     }
 
     /// Written beside and renamed: whoever interrupts it loses nothing.
@@ -119,11 +181,13 @@ impl State {
 
     /// How far it is.
     pub(super) fn line(&self) -> String {
-        let Kept { moments, died, not_reached, violations, endpoints, .. } = &self.kept;
+        let Walked { moments, died, not_reached, violations } = self.walked();
         format!(
-            "died at {} of {} calls of a restart of {endpoints} endpoints, {} not reached, {} left, {} violations",
+            "died at {} of {} calls of {} with {} endpoints, {} not reached, {} left, {} violations",
             died.len(),
             moments.len(),
+            self.walk.about(),
+            self.kept.endpoints,
             not_reached.len(),
             self.left().len(),
             violations.len()
@@ -133,11 +197,11 @@ impl State {
     /// What it came to.
     pub(super) fn report(&self) -> String {
         let mut text = self.line();
-        for Violation { moment, what } in &self.kept.violations {
+        for Violation { moment, what, .. } in self.violations() {
             let _ = write!(text, "\n  {moment}: {what}");
-            let Moment { call, nth } = moment;
-            let _ =
-                write!(text, "\n    again: - restart: {{killed: {{before: {call}, nth: {nth}}}}}");
+        }
+        for (place, _) in self.histories() {
+            let _ = write!(text, "\n  again: testbed chaos run {}", place.display());
         }
         if !self.left().is_empty() {
             let _ = write!(

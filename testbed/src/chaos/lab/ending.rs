@@ -13,7 +13,7 @@ use crate::{
         expected::{Limits, expected},
         outcome::{Outcome, Stream},
     },
-    judge::{Finding, Measure, leftovers, significant_time},
+    judge::{Finding, Measure, leftovers, more, significant_time},
     lab::Metrics,
 };
 
@@ -27,7 +27,7 @@ const CLEARED: Duration = Duration::from_secs(300);
 
 impl World<'_> {
     /// Ends it, and says what was found.
-    pub(super) fn end(mut self, outcome: &mut Outcome) -> Result<()> {
+    pub(super) fn end(&mut self, outcome: &mut Outcome) -> Result<()> {
         self.end_faults()?;
         if !self.node.has_agent() {
             self.bury();
@@ -47,6 +47,7 @@ impl World<'_> {
                 sent: report.sent,
                 lost: report.lost + report.failures,
                 longest_gap: report.longest_gap.as_secs_f64(),
+                gap_at: report.gap_since.map(|since| self.seconds(since)),
             })
             .collect();
         outcome.reach = self.reach()?;
@@ -99,11 +100,7 @@ impl World<'_> {
         }
         loop {
             let left = leftovers(&self.node)?;
-            let pairs = left.iter().zip(&self.before);
-            let more: Vec<_> = pairs
-                .filter(|((_, now), (_, then))| now > then)
-                .map(|((what, now), (_, then))| (*what, now - then))
-                .collect();
+            let more = more(&left, &self.before);
             if more.is_empty() || begun.elapsed() > CLEARED {
                 let count: usize = more.iter().map(|(_, count)| count).sum();
                 let detail = match more.as_slice() {

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     io::Write,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result};
@@ -11,17 +11,20 @@ use aya::maps::MapData;
 use rustix::mount::{MountFlags, mount, mount_remount};
 use volvox_bpf_progs::layouts::{IpcacheKey, IpcacheRow, LxcKey, LxcRow};
 
-use super::World;
+use super::{World, broken};
 use crate::{
     chaos::history::{Fault, History, Map, Name, Step},
-    lab::{Node, ip},
+    lab::{Disk, Node, Signal, ip},
 };
 
 /// What fills the disk.
 const FILLER: &str = "cilium/filler";
 
 /// Before the first agent: a disk of its own, if something is to happen to it.
-pub(super) fn prepare(history: &History, node: &Node) -> Result<()> {
+pub(super) fn prepare(history: &History, node: &Node) -> Result<Option<Disk>> {
+    if history.all_steps().contains(&&Step::Fault(Fault::PowerCut)) {
+        return Disk::make(node).map(Some);
+    }
     let is_disk = |step: &&Step| {
         matches!(step, Step::Fault(Fault::DiskFull | Fault::DiskReadOnly | Fault::DiskWell))
     };
@@ -30,7 +33,7 @@ pub(super) fn prepare(history: &History, node: &Node) -> Result<()> {
         mount("tmpfs", &place, "tmpfs", MountFlags::empty(), Some(c"size=16m"))
             .context("cannot make a disk")?;
     }
-    Ok(())
+    Ok(None)
 }
 
 impl World<'_> {
@@ -57,7 +60,18 @@ impl World<'_> {
             }
             Fault::EtcdKilled => self.etcd.as_mut().context("no etcd")?.kill(),
             Fault::EtcdStopped => self.etcd.as_mut().context("no etcd")?.stop(),
+            Fault::EtcdSaved => self.etcd.as_mut().context("no etcd")?.save(),
+            Fault::EtcdRestored => {
+                let etcd = self.etcd.as_mut().context("no etcd")?;
+                if etcd.runs() {
+                    etcd.kill()?;
+                }
+                etcd.restore()
+            }
             Fault::EtcdWell => self.etcd_is_well(),
+            Fault::PowerCut => self.cut_power(),
+            Fault::CpuTaken => self.node.agent()?.signal(Signal::STOP),
+            Fault::CpuWell => self.node.agent()?.signal(Signal::CONT),
             Fault::RouteRemoved(pod) => {
                 for address in self.member(pod)?.pod.addresses.clone() {
                     let family = if address.is_ipv6() { "-6" } else { "-4" };
@@ -79,6 +93,9 @@ impl World<'_> {
     /// All that was broken works again.
     pub(super) fn end_faults(&mut self) -> Result<()> {
         self.node.log_to(None);
+        if self.node.has_agent() {
+            self.node.agent()?.signal(Signal::CONT)?;
+        }
         if self.node.path(FILLER).exists() {
             self.disk_is_well()?;
         }
@@ -110,14 +127,26 @@ impl World<'_> {
         if etcd.runs() { etcd.go_on() } else { etcd.start_again() }
     }
 
+    fn cut_power(&mut self) -> Result<()> {
+        self.disk.as_ref().context("no disk")?.cut_power()?;
+        self.kill()?;
+        self.disk.as_ref().context("no disk")?.restore_power(&self.node)
+    }
+
     fn remove_links(&mut self, pod: &Name) -> Result<()> {
         let [_, host] = self.member(pod)?.pod.links()?;
-        let endpoints = self.node.endpoints()?;
-        let its = endpoints
-            .iter()
-            .find(|it| it["status"]["networking"]["interface-index"] == host.ifindex)
-            .with_context(|| format!("{pod} has no endpoint"))?;
-        let links = self.node.bpf_root().join(format!("cilium/endpoints/{}/links", its["id"]));
+        // Programs run by filters first, and by links soon after.
+        let mut links = PathBuf::new();
+        let waited = self.node.wait("its programs run by no links", |node| {
+            let endpoints = node.endpoints()?;
+            let its = endpoints
+                .iter()
+                .find(|it| it["status"]["networking"]["interface-index"] == host.ifindex)
+                .with_context(|| format!("{pod} has no endpoint"))?;
+            links = node.bpf_root().join(format!("cilium/endpoints/{}/links", its["id"]));
+            Ok(fs::read_dir(&links).is_ok_and(|links| links.count() == 2))
+        });
+        broken(waited)?;
         for link in fs::read_dir(&links).with_context(|| links.display().to_string())? {
             fs::remove_file(link?.path())?;
         }

@@ -13,7 +13,7 @@ use super::{Broken, World};
 use crate::{
     chaos::{
         explain,
-        history::{Expected, Flow, Target},
+        history::{Expected, Flow, Reach, Step, Target},
     },
     traffic::{Kind, Plan, Stream},
 };
@@ -79,6 +79,23 @@ impl World<'_> {
                 Stream::ask(plan(member(first)?.pod.netns.clone(), address))
             }
         }
+    }
+
+    /// Tries a connection; fails as something that is not as it should be.
+    pub(super) fn try_to_reach(&self, reach: &Reach) -> Result<()> {
+        let Reach { from, to, port, ipv6, is_denied } = reach;
+        let member = |name| self.pods.get(name).with_context(|| format!("{name} was not made yet"));
+        let address = match to {
+            Target::Pod(name) => member(name)?.pod.address(*ipv6)?,
+            Target::Service(name) => self.service_at(name, *ipv6).context("no address")?.0,
+        };
+        let target = SocketAddr::new(address, *port);
+        let is_reached = member(from)?.pod.netns.run(|| Ok((0..TRIES).any(|_| answers(target))))?;
+        if is_reached == *is_denied {
+            let what = explain::step(&Step::Reach(reach.clone()));
+            return Err(Broken(format!("it is not so that {what}")).into());
+        }
+        Ok(())
     }
 
     /// Which pod reaches which at TCP port 80; a refusal is an answer, too.

@@ -1,18 +1,21 @@
 //! What each step does to a node of the lab.
 
-use std::{thread, time::Duration};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, ensure};
 
 use super::{Member, World, broken};
 use crate::{
-    chaos::history::{Build, Labels, Manifest, ManifestName, Name, Span, Step, Wait},
+    chaos::history::{Build, Death, Labels, Manifest, ManifestName, Name, Span, Step, Wait},
     judge::significant_time,
     lab::{Injection, Inventory, PATIENCE, Pod, build},
 };
 
 impl World<'_> {
-    pub(super) fn step(&mut self, step: &Step) -> Result<()> {
+    pub(in crate::chaos) fn step(&mut self, step: &Step) -> Result<()> {
         match step {
             Step::Create { pod, labels } => self.make(pod, labels),
             Step::DeletePod(pod) => self.delete(pod),
@@ -32,14 +35,16 @@ impl World<'_> {
                 thread::sleep(self.time(*span));
                 self.kill()
             }
-            Step::KillBefore { call, nth } => {
+            Step::KillBefore { call, nth, restarts } => {
                 let pid = self.node.agent()?.pid();
                 let effect = format!("signal=KILL:when={nth}");
                 self.doom = Some(Injection::attach(pid, call, &effect)?);
+                self.restarts = *restarts;
                 Ok(())
             }
             Step::Stop => {
-                self.doom = None;
+                (self.doom, self.restarts) = (None, false);
+                self.died();
                 self.node.stop_agent()
             }
             Step::Start(deaths) => {
@@ -59,7 +64,8 @@ impl World<'_> {
                 }
                 Ok(())
             }
-            Step::Upgrade(which) => self.upgrade(*which),
+            Step::Upgrade(which, deaths) => self.upgrade(*which, deaths),
+            Step::Reach(reach) => self.try_to_reach(reach),
             Step::Fault(fault) => self.fault(fault),
             Step::Repeat { .. } => unreachable!("it is taken apart before"),
         }
@@ -77,11 +83,20 @@ impl World<'_> {
     pub(super) fn make(&mut self, name: &Name, labels: &Labels) -> Result<()> {
         let list: Vec<_> = labels.iter().map(|(key, value)| (&**key, &**value)).collect();
         let mut pod = Pod::planned(&self.node, &name.full(), &list)?;
-        if let Err(error) = pod.add(&self.node) {
-            if self.node.has_agent() {
-                return broken(Err(error.context(format!("pod {name} cannot be made"))));
+        let (restarted, begun) = (self.restarted, Instant::now());
+        let added = self.plugin("ADD", &pod).and_then(|answer| pod.was_added(&answer, begun));
+        if let Err(error) = added {
+            if self.node.has_agent() && self.restarted == restarted {
+                return broken(Err(error.context(format!(
+                    "pod {name} cannot be made; the end of the agent's log:\n{}",
+                    self.node.log_end()
+                ))));
             }
-            pod.delete(&self.node).with_context(|| format!("pod {name}, which was not made"))?;
+            if self.retries_late {
+                self.half_made.push(pod);
+            } else {
+                self.remove(&pod).with_context(|| format!("pod {name}, which was not made"))?;
+            }
             self.pending.insert(name.clone(), labels.clone());
             return Ok(());
         }
@@ -104,7 +119,41 @@ impl World<'_> {
         self.judge.unwatch(&pod);
         self.judge.inventory().leave(&pod.container_id);
         drop(responders);
-        broken(pod.delete(&self.node))
+        broken(self.remove(&pod))
+    }
+
+    /// Removes a pod by the plugin. If the agent dies over it, it is tried once more, as a runtime does.
+    fn remove(&mut self, pod: &Pod) -> Result<()> {
+        let restarted = self.restarted;
+        if let Err(error) = self.plugin("DEL", pod) {
+            if self.node.has_agent() && self.restarted == restarted {
+                return Err(error);
+            }
+            self.plugin("DEL", pod)?;
+        }
+        let _ = pod.forget(&self.node);
+        Ok(())
+    }
+
+    /// What the agent died over is whole, or was never there; a runtime removes it either way.
+    fn remove_half_made(&mut self) -> Result<()> {
+        for pod in std::mem::take(&mut self.half_made) {
+            broken(self.node.wait("a pod is there by half", |node| {
+                let endpoints = node.endpoints()?;
+                let its = endpoints.iter().find(|endpoint| {
+                    let ids = &endpoint["status"]["external-identifiers"];
+                    ids["container-id"] == *pod.container_id
+                });
+                Ok(its.is_none_or(|endpoint| endpoint["status"]["state"] == "ready"))
+            }))?;
+            broken(self.remove(&pod))?;
+        }
+        Ok(())
+    }
+
+    /// Whether a runtime waits for an agent before it removes what it got no answer for.
+    pub(in crate::chaos) fn retry_late(&mut self, late: bool) {
+        self.retries_late = late;
     }
 
     fn label(&mut self, name: &Name, labels: &Labels) -> Result<()> {
@@ -142,6 +191,8 @@ impl World<'_> {
     }
 
     pub(super) fn kill(&mut self) -> Result<()> {
+        self.restarts = false;
+        self.died();
         if !self.node.has_agent() {
             self.bury();
             return Ok(());
@@ -158,9 +209,19 @@ impl World<'_> {
     }
 
     fn wait_until_dead(&mut self) -> Result<()> {
+        if self.restarts {
+            let what = "the agent does not make the call before which it is to die: have it do something \
+                        more in front of this step";
+            return crate::lab::wait_for(what, || {
+                self.restart_the_dead()?;
+                // Who was restarted is not to die again.
+                Ok(self.doom.is_none())
+            });
+        }
         let what = "the agent does not make the call before which it is to die: have it do something \
                     more in front of this step";
         crate::lab::wait_for(what, || Ok(!self.node.has_agent()))?;
+        self.died();
         self.bury();
         Ok(())
     }
@@ -173,6 +234,7 @@ impl World<'_> {
             self.node.exec_agent()?;
         }
         let api = broken(self.node.wait_for_api())?;
+        self.remove_half_made()?;
         for (name, labels) in std::mem::take(&mut self.pending) {
             self.make(&name, &labels)?;
         }
@@ -185,15 +247,21 @@ impl World<'_> {
         Ok(())
     }
 
-    fn upgrade(&mut self, which: Build) -> Result<()> {
-        let binaries = match which {
-            Build::Usual => self.usual.clone(),
-            Build::Other => self.usual.with_agent(&build::other_agent()?),
-        };
-        self.node.switch_to(binaries);
+    fn upgrade(&mut self, which: Build, deaths: &[Death]) -> Result<()> {
+        self.switch_to(which)?;
         self.kill()?;
+        self.die(deaths)?;
         self.node.exec_agent()?;
         self.wait_until_ready()
+    }
+
+    /// Has agents be of that build from the next start on.
+    pub(super) fn switch_to(&mut self, which: Build) -> Result<()> {
+        self.node.switch_to(match which {
+            Build::Usual => self.usual.clone(),
+            Build::Other => self.usual.with_agent(&build::other_agent()?),
+        });
+        Ok(())
     }
 
     /// The longest of the starts that were waited for.

@@ -8,7 +8,7 @@ use crate::{
         explain,
         history::{
             Death, Expected, Fault, Flow, History, Labels, Manifest, ManifestName, Name, Phase,
-            Span, Step, Target,
+            Reach, Span, Step, Target,
         },
     },
     random::Random,
@@ -193,6 +193,9 @@ impl Translator {
                 self.span(*span);
                 self.add(Action::Kill);
             }
+            Step::KillBefore { restarts: true, .. } => {
+                self.refuse("nobody starts an agent there by himself");
+            }
             Step::KillBefore { nth, .. } => self.add(Action::KillAt(short(*nth))),
             Step::Start(deaths) => self.start(deaths),
             Step::Restart(deaths) => {
@@ -201,11 +204,28 @@ impl Translator {
                 if self.fault.is_some() { self.time(3_000) } else { self.add(Action::Rest) }
             }
             Step::Flags(_) => self.refuse("its agents have no flags"),
-            Step::Upgrade(_) => {
+            Step::Reach(reach) => self.reach(reach),
+            Step::Upgrade(..) => {
                 self.refuse("it has one build of the agent, and none to upgrade to")
             }
             Step::Fault(fault) => self.fault(fault),
             Step::Repeat { .. } => {}
+        }
+    }
+
+    /// What the model says of one connection; the node must agree with the model all the time.
+    fn reach(&mut self, reach: &Reach) {
+        let what = explain::step(&Step::Reach(reach.clone()));
+        let (Target::Pod(to), probe) = (&reach.to, (6, reach.port)) else {
+            return self.refuse(format!("its services are its own ({what})"));
+        };
+        if !PROBES.contains(&probe) {
+            return self.refuse(format!("it looks at TCP ports 80 and 81, and not whether {what}"));
+        }
+        match (reach.is_denied, self.passes(&reach.from, to, probe)) {
+            (false, false) => self.done.denied.push(what),
+            (true, true) => self.done.let_through.push(what),
+            _ => {}
         }
     }
 
@@ -329,6 +349,11 @@ impl Translator {
             Fault::StateLost
             | Fault::LogFull
             | Fault::LogWell
+            | Fault::PowerCut
+            | Fault::EtcdSaved
+            | Fault::EtcdRestored
+            | Fault::CpuTaken
+            | Fault::CpuWell
             | Fault::LinksRemoved(_)
             | Fault::RowRemoved { .. } => {
                 let what = explain::step(&Step::Fault(fault.clone()));
