@@ -149,7 +149,7 @@ impl Reading {
                 false => self.matches(at),
             };
             counted += u64::from(is_counted);
-            if at % TURN == 0 {
+            if at.is_multiple_of(TURN) {
                 tokio::task::yield_now().await;
             }
         }
@@ -179,7 +179,7 @@ impl Reading {
             self.tell_missed().await?;
             let stored = self.observer.ring().get(*at);
             *at += 1;
-            if *at % TURN == 0 {
+            if at.is_multiple_of(TURN) {
                 tokio::task::yield_now().await;
             }
             // Of a slot that a kill left half written nothing is known.

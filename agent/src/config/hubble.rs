@@ -86,7 +86,7 @@ pub struct HubbleOptions {
         hide_default_value = true
     )]
     #[serde(rename = "HubbleExportFilePath")]
-    pub export_file_path: PathBuf,
+    pub export_file_path: String,
 
     /// Size at which that file is put aside, 10^6 bytes
     #[arg(id = "hubble_export_file_max_size_mb", long = "hubble-export-file-max-size-mb", value_name = "NUMBER", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -189,14 +189,14 @@ fn parse_mask(text: &str) -> Result<List, String> {
 impl HubbleOptions {
     /// What is written to a file, if that is asked for.
     pub fn export(&self) -> Option<Export> {
-        if self.export_file_path.as_os_str().is_empty() {
+        if self.export_file_path.is_empty() {
             return None;
         }
         // Each was read when the flags were.
         let filters = |text: &str| read_filters(text).unwrap_or_default();
         let (allow, deny) = (filters(&self.export_allowlist), filters(&self.export_denylist));
         Some(Export {
-            path: self.export_file_path.clone(),
+            path: PathBuf::from(&self.export_file_path),
             size_max: u64::from(self.export_file_max_size_mb) * 1_000_000,
             backups: self.export_file_max_backups,
             filters: Filters::new(&allow, &deny).ok()?,

@@ -124,7 +124,7 @@ impl Named {
 
     fn is(&self, namespace: &str, name: &str) -> bool {
         let is_there = self.namespace.as_ref().is_none_or(|it| it == namespace);
-        is_there && !(name.is_empty() && !self.prefix.is_empty()) && name.starts_with(&self.prefix)
+        is_there && name.starts_with(&self.prefix)
     }
 }
 
