@@ -111,7 +111,7 @@ impl Drop for Hubble {
 
 /// Listens on TCP, if that is asked for. Who cannot still serves the unix socket.
 fn tcp(options: &HubbleOptions) -> Option<(std::net::TcpListener, Option<TlsFiles>)> {
-    let address = options.listen_address.0?;
+    let address = options.served_address()?;
     let listener = listen(address)
         .inspect_err(|error| {
             let flag = "--hubble-listen-address";

@@ -1,10 +1,13 @@
 //! Hubble's API against a real agent: flows with names, denied ones with their policy, what a kill leaves,
-//! and clients that never read.
+//! certificates of both sides, and clients that never read.
 
 use std::{
     collections::BTreeSet,
+    fs,
+    io::Read,
     net::{SocketAddr, UdpSocket},
     path::Path,
+    process::{Command, Stdio},
     time::Duration,
 };
 
@@ -20,10 +23,11 @@ use volvox_hubble::{
         Timestamp, verdict,
     },
 };
-use volvox_testbed::lab::{self, Node, Pod, Setup};
+use volvox_testbed::lab::{self, Authority, Node, Pod, Setup, Validity, wait_for};
 
 /// How long one answer may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
+const PORT: u16 = 4244;
 
 /// Web never lets anybody bad in.
 const POLICY: &str = r#"
@@ -230,6 +234,70 @@ fn flows_have_names_and_policies_and_outlive_a_kill() {
         node.start_agent()?;
         node.wait_for_ready(3)?;
         runtime.block_on(after_a_kill(&drop, killed))
+    });
+}
+
+/// Whether a client is greeted: with a certificate of its own, or without. What is heard first of a server
+/// of HTTP/2 is its settings.
+fn is_greeted(authority: &Authority, identity: Option<&str>) -> Result<bool> {
+    let mut client = Command::new("openssl");
+    client.args(["s_client", "-quiet", "-verify_return_error", "-alpn", "h2", "-CAfile", "ca.pem"]);
+    client.args(["-connect", &format!("127.0.0.1:{PORT}")]).current_dir(authority.place());
+    if let Some(name) = identity {
+        client.args(["-cert", &format!("{name}.pem"), "-key", &format!("{name}.key")]);
+    }
+    let mut client = client
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("openssl")?;
+    // Who is refused reads the end, who is greeted the settings: neither waits for more.
+    let mut frame = [0_u8; 9];
+    let heard = client.stdout.take().context("no output")?.read_exact(&mut frame);
+    client.kill()?;
+    client.wait()?;
+    const SETTINGS: u8 = 4;
+    Ok(heard.is_ok() && frame[3] == SETTINGS)
+}
+
+#[test]
+fn other_nodes_see_flows_with_a_certificate_only() {
+    lab::test("other_nodes_see_flows_with_a_certificate_only", || {
+        let (ours, foreign) = (lab::path("pki"), lab::path("foreign"));
+        let authority = Authority::create(&ours)?;
+        let stranger = Authority::create(&foreign)?;
+        for name in ["server", "relay"] {
+            authority.sign(name, Validity::Today)?;
+        }
+        stranger.sign("relay", Validity::Today)?;
+        let path = |name: &str| ours.join(name).display().to_string();
+        let (own, key, clients) = (path("server.pem"), path("server.key"), path("ca.pem"));
+        let (address, socket) = (format!("[::]:{PORT}"), socket());
+        // Whoever makes certificates comes later.
+        let later = path("later.pem");
+        fs::rename(&own, &later)?;
+        let (mut node, _pods) = setup(&socket)
+            .flag("hubble-listen-address", &address)
+            .flag("hubble-disable-tls", "false")
+            .flag("hubble-tls-cert-file", &own)
+            .flag("hubble-tls-key-file", &key)
+            .flag("hubble-tls-client-ca-files", &clients)
+            .start::<3>()?;
+        fs::rename(&later, &own)?;
+        wait_for("flows are served once there is a certificate", || {
+            is_greeted(&authority, Some("relay"))
+        })?;
+        ensure!(!is_greeted(&authority, None)?, "without a certificate");
+        // Vouched for by somebody else, who is believed by that client.
+        fs::copy(ours.join("ca.pem"), foreign.join("ca.pem"))?;
+        ensure!(!is_greeted(&stranger, Some("relay"))?, "a foreign one");
+        // The new certificate is over: clients see that it is the new one.
+        authority.sign("server", Validity::Over)?;
+        wait_for("the new certificate is shown", || Ok(!is_greeted(&authority, Some("relay"))?))?;
+        authority.sign("server", Validity::Today)?;
+        wait_for("the newest certificate is shown", || is_greeted(&authority, Some("relay")))?;
+        node.agent()?.check()
     });
 }
 

@@ -4,16 +4,13 @@
 use std::{collections::BTreeMap, path::Path};
 
 use volvox_actors::{
-    endpoints::supervisor::{EndpointReference, TargetError},
+    endpoints::supervisor::{CONTAINER_DIGITS_MIN, EndpointReference, TargetError},
     model::EndpointId,
     ports::EndpointRow,
 };
 use volvox_maps::Dump;
 
 use super::error::ClientError;
-
-/// Fewer digits of a container's identifier may be a pod's name.
-const CONTAINER_DIGITS_MIN: usize = 12;
 
 /// The endpoint's number.
 pub(super) fn endpoint_number(bpf_root: &Path, text: &str) -> Result<u16, ClientError> {

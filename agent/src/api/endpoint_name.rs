@@ -6,16 +6,13 @@ use std::{collections::BTreeSet, sync::Arc};
 use volvox_actors::{
     endpoints::{
         endpoint::EndpointView,
-        supervisor::{EndpointReference, EndpointsMsg, TargetError},
+        supervisor::{CONTAINER_DIGITS_MIN, EndpointReference, EndpointsMsg, TargetError},
     },
     model::Labels,
 };
 use volvox_inspect::http::ApiError;
 
 use super::Api;
-
-/// Fewer digits of a container's identifier may be a pod's name.
-const CONTAINER_DIGITS_MIN: usize = 12;
 
 /// The endpoint that is meant.
 pub(super) async fn target(api: &Api, text: &str) -> Result<EndpointReference, ApiError> {

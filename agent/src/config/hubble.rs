@@ -218,7 +218,10 @@ impl HubbleOptions {
         say: &impl Fn(&str, &dyn std::fmt::Display) -> String,
     ) -> Result<(), ConfigError> {
         let Some(address) = self.listen_address.0.filter(|_| self.enabled) else { return Ok(()) };
-        let setting = || say("hubble-listen-address", &address);
+        if address.port() == 0 {
+            let (setting, why) = (say("hubble-listen-address", &address), "say a port, as :4244");
+            return Err(ConfigError::Unsupported { setting, why });
+        }
         if !self.disable_tls && (self.tls_cert_file.is_none() || self.tls_key_file.is_none()) {
             let why = "TLS wants a certificate and its key: say --hubble-tls-cert-file and \
                        --hubble-tls-key-file as well";
@@ -227,13 +230,23 @@ impl HubbleOptions {
                 why,
             });
         }
-        let is_guarded = !self.disable_tls && !self.tls_client_ca_files.is_empty();
-        if !address.ip().is_loopback() && !is_guarded {
-            let why = "whoever reaches the node would see its flows: say \
-                       --hubble-disable-tls=false, --hubble-tls-cert-file, --hubble-tls-key-file \
-                       and --hubble-tls-client-ca-files as well, or listen on 127.0.0.1";
-            return Err(ConfigError::Unsupported { setting: setting(), why });
-        }
         Ok(())
+    }
+
+    /// Where flows are served by TCP. Not where whoever reaches the node would see them: that is no reason
+    /// not to start.
+    pub fn served_address(&self) -> Option<SocketAddr> {
+        let address = self.listen_address.0?;
+        let is_guarded = !self.disable_tls && !self.tls_client_ca_files.is_empty();
+        if address.ip().is_loopback() || is_guarded {
+            return Some(address);
+        }
+        tracing::warn!(
+            %address,
+            "flows are not served there, where whoever reaches the node would see them: say \
+             --hubble-disable-tls=false, --hubble-tls-cert-file, --hubble-tls-key-file and \
+             --hubble-tls-client-ca-files as well, or listen on 127.0.0.1"
+        );
+        None
     }
 }

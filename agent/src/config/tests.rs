@@ -401,18 +401,22 @@ fn flows_are_shown_to_other_nodes_with_certificates_of_both_sides_only() {
         let all: Vec<_> = ["--enable-hubble=true", port].iter().chain(more).copied().collect();
         refusal(&all)
     };
-    let text = refused(&[]);
-    assert!(text.contains("--hubble-tls-client-ca-files"), "{text}");
     let text = refused(&["--hubble-disable-tls=false"]);
     assert!(text.contains("--hubble-tls-cert-file"), "{text}");
     let tls =
         ["--hubble-disable-tls=false", "--hubble-tls-cert-file=/c", "--hubble-tls-key-file=/k"];
-    assert!(refused(&tls).contains("--hubble-tls-client-ca-files"));
-    let own = ["--enable-hubble=true", "--hubble-listen-address=127.0.0.1:4244"];
-    assert!(load_with(&own, &[]).is_ok());
+    let served = |more: &[&str]| {
+        let all: Vec<_> = ["--enable-hubble=true"].iter().chain(more).copied().collect();
+        load_with(&all, &[]).unwrap().config.hubble.served_address()
+    };
+    // The agent starts all the same: a ConfigMap of Cilium's may say so.
+    assert_eq!(served(&[port]), None);
+    assert_eq!(served(&[&[port][..], &tls].concat()), None);
+    assert!(served(&["--hubble-listen-address=127.0.0.1:4244"]).is_some());
     let mut whole = vec!["--enable-hubble=true", port, "--hubble-tls-client-ca-files=/a,/b"];
     whole.extend(tls);
     let hubble = load_with(&whole, &[]).unwrap().config.hubble;
+    assert!(hubble.served_address().is_some());
     assert_eq!(hubble.listen_address.0.map(|it| it.to_string()).as_deref(), Some("[::]:4244"));
     assert_eq!(hubble.tls_client_ca_files, ["/a", "/b"]);
     let text = refusal(&["--hubble-event-buffer-capacity=4096"]);

@@ -111,7 +111,13 @@ fn within_a_minute(what: &str, mut is_so: impl FnMut() -> bool) {
 #[test]
 fn whoever_interrupts_it_leaves_nothing_behind() {
     let long = file("long.yaml", "about: x\npods: {a: {app: a}}\nsteps: [{sleep: 10m}]\n");
-    let mut child = chaos(&["run", &long])
+    // Who runs tests in the background may ignore that signal, and programs inherit it.
+    let usual = chaos(&["run", &long]);
+    let mut child = Command::new("env")
+        .arg("--default-signal=INT")
+        .arg(usual.get_program())
+        .args(usual.get_args())
+        .env_remove("CARGO")
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()

@@ -32,6 +32,9 @@ pub enum TargetError {
     NoAddress(String),
 }
 
+/// Fewer digits of a container's identifier may be a number, or a pod's name.
+pub const CONTAINER_DIGITS_MIN: usize = 12;
+
 const PREFIXES: &str = "cilium-local, container-id, container-name, cni-attachment-id, cep-name, \
                         pod-name, ipv4, ipv6";
 
@@ -60,7 +63,8 @@ impl FromStr for EndpointReference {
 }
 
 fn bare(text: &str) -> Result<EndpointReference, TargetError> {
-    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+    // So many digits are the beginning of a container's identifier.
+    if text.len() < CONTAINER_DIGITS_MIN && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return number(text).map(EndpointReference::Id);
     }
     match text.split_once('/') {
@@ -143,7 +147,7 @@ mod tests {
         assert_eq!(error("99999"), "endpoint id too large: 99999");
         assert!(error("cilium-local:x").contains("a number from 1 to 65535"));
         assert!(error("").contains("a number from 1 to 65535"));
-        for word in ["web", "/web", "ns/", "-1"] {
+        for word in ["web", "/web", "ns/", "-1", "000000000000"] {
             assert_eq!(word.parse::<EndpointReference>(), Err(TargetError::Word(word.to_owned())));
         }
         assert!(error("nope:1").contains("unknown endpoint prefix \"nope\""));
