@@ -95,7 +95,7 @@ pub struct FlowFilter {
 /// Which records are asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct EventTypeFilter {
-    /// See [`event`]; 0 is any.
+    /// As the monitor numbers its records; 0 is any.
     #[prost(int32, tag = "1")]
     pub kind: i32,
     /// Whether the next one counts.
