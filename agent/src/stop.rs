@@ -21,7 +21,7 @@ pub use hooks::{Hooks, UnderWay, aside};
 pub use signals::{Signals, SignalsError};
 
 /// How long a stop may take in all; whoever ends processes (Kubernetes, systemd) has to wait longer.
-pub const STOP_MAX: Duration = Duration::from_secs(12);
+pub const STOP_MAX: Duration = Duration::from_secs(13);
 
 /// A part that is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
