@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+use volvox_system::netlink::Socket;
 use volvox_testbed::lab::{self, Binaries, Node};
 
 use crate::{pod::Pod, pod_manifest, runtime::Containerd, wait_until};
@@ -103,6 +104,11 @@ fn a_pod_that_goes_while_the_agent_is_dead_and_cannot_be_told_of_is_gone_afterwa
             runtime.replace_plugin(&node, SAYS_NOTHING)?;
             node.kill_agent()?;
             friend.remove()?;
+            // The kernel takes its time with interfaces of a namespace that ended.
+            lab::wait_for("the interface goes with its namespace", || {
+                let links = Socket::open()?.links()?;
+                Ok(links.values().filter(|link| link.name.starts_with("lxc")).count() == 1)
+            })?;
             node.start_agent()?;
             until_left(&node, 1)
         },
