@@ -30,4 +30,4 @@ pub use look::{Abandoned, KernelLook};
 pub use messages::{DeleteError, EndpointReference, EndpointsMsg, NotFound};
 pub use regenerations::{Lengths, Regenerations};
 pub use state::{Endpoints, Schedule};
-pub use target::{CONTAINER_DIGITS_MIN, TargetError};
+pub use target::{TargetError, word_means};

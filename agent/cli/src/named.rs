@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use volvox_actors::{
-    endpoints::supervisor::{CONTAINER_DIGITS_MIN, EndpointReference, TargetError},
+    endpoints::supervisor::{EndpointReference, TargetError, word_means},
     model::EndpointId,
     ports::EndpointRow,
 };
@@ -35,7 +35,7 @@ fn one_of(
     parsed: &Result<EndpointReference, TargetError>,
     rows: &BTreeMap<EndpointId, EndpointRow>,
 ) -> Result<u16, ClientError> {
-    let found: Vec<_> = rows.iter().filter(|(_, row)| means(text, parsed, row)).collect();
+    let found: Vec<_> = rows.iter().filter(|(_, row)| means(parsed, row)).collect();
     match found.as_slice() {
         [(id, _)] => Ok(id.0),
         [] => Err(ClientError::NotFound(format!(
@@ -55,7 +55,7 @@ fn one_of(
     }
 }
 
-fn means(text: &str, parsed: &Result<EndpointReference, TargetError>, row: &EndpointRow) -> bool {
+fn means(parsed: &Result<EndpointReference, TargetError>, row: &EndpointRow) -> bool {
     match parsed {
         Ok(EndpointReference::Pod(pod)) => {
             pod.split_once('/') == Some((row.namespace.as_str(), row.pod_name.as_str()))
@@ -65,11 +65,7 @@ fn means(text: &str, parsed: &Result<EndpointReference, TargetError>, row: &Endp
         Ok(EndpointReference::AttachmentId(id)) => {
             id.split_once(':') == Some((row.container_id.as_str(), row.container_ifname.as_str()))
         }
-        Err(TargetError::Word(word)) => {
-            let is_hex = word.bytes().all(|byte| byte.is_ascii_hexdigit());
-            let may_be_container = is_hex && word.len() >= CONTAINER_DIGITS_MIN;
-            row.pod_name == *word || (may_be_container && row.container_id.starts_with(text))
-        }
+        Err(TargetError::Word(word)) => word_means(word, &row.pod_name, &row.container_id),
         _ => false,
     }
 }

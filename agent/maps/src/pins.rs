@@ -101,6 +101,21 @@ impl Pins {
         self.root.join("cilium/endpoints")
     }
 
+    /// Endpoints that have a directory of links.
+    pub fn linked_endpoints(&self) -> Result<Vec<EndpointId>, KernelError> {
+        let all = listed(&self.endpoints())?;
+        Ok(all.iter().filter_map(|name| name.parse().ok()).map(EndpointId).collect())
+    }
+
+    /// Endpoints that have a pinned policy map.
+    pub fn policies(&self) -> Result<Vec<EndpointId>, KernelError> {
+        let id = |name: &String| {
+            let digits = name.strip_prefix(maps::POLICY.name)?.strip_prefix('_')?;
+            digits.parse().ok().map(EndpointId)
+        };
+        Ok(listed(&self.maps())?.iter().filter_map(id).collect())
+    }
+
     /// Directory of one endpoint's links.
     pub fn links(&self, endpoint: EndpointId) -> PathBuf {
         self.endpoints().join(endpoint.to_string()).join("links")
@@ -209,6 +224,10 @@ pub fn unpin(path: &Path) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+fn listed(directory: &Path) -> Result<Vec<String>, KernelError> {
+    names(directory).map_err(|error| refused("list", directory.to_string_lossy(), &error))
 }
 
 /// Names of what a directory holds; an absent directory holds nothing.

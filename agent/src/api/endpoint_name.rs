@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use volvox_actors::{
     endpoints::{
         endpoint::EndpointView,
-        supervisor::{CONTAINER_DIGITS_MIN, EndpointReference, EndpointsMsg, TargetError},
+        supervisor::{EndpointReference, EndpointsMsg, TargetError, word_means},
     },
     model::Labels,
 };
@@ -29,12 +29,9 @@ pub(super) async fn target(api: &Api, text: &str) -> Result<EndpointReference, A
 }
 
 fn of_word(word: &str, all: &[Arc<EndpointView>]) -> Result<EndpointReference, ApiError> {
-    let is_hex = word.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let may_be_container = is_hex && word.len() >= CONTAINER_DIGITS_MIN;
     let means = |view: &&Arc<EndpointView>| {
-        !view.spec.is_host()
-            && (view.spec.pod_name == word
-                || (may_be_container && view.spec.container_id.starts_with(word)))
+        let spec = &view.spec;
+        !spec.is_host() && word_means(word, &spec.pod_name, &spec.container_id)
     };
     let found: Vec<_> = all.iter().filter(means).collect();
     let pods: BTreeSet<_> =

@@ -12,10 +12,9 @@ use volvox_actors::{
     model::EndpointId,
     ports::{Attachment, HOST_IFINDEX, Hook, HookState, KernelError, KernelSnapshot, Link},
 };
-use volvox_bpf_progs::maps::POLICY;
 use volvox_maps::{
     error::{netlink, refused},
-    pins::{Pins, names},
+    pins::Pins,
     rows::{config_row, endpoint_from_raw, ipcache_row, lxc_row},
 };
 use volvox_system::netlink::Socket;
@@ -50,7 +49,7 @@ pub(super) fn read(
         let network = scope.spawn(read_network);
         let ipcache = scope.spawn(|| maps.ipcache.collect(ipcache_row));
         let mut snapshot = read_rows(maps)?;
-        snapshot.policy_pins = policy_pins(pins)?;
+        snapshot.policy_pins = pins.policies()?;
         let linked = read_links(pins, (generation, mode), &snapshot)?;
         snapshot.ipcache = join(ipcache)?;
         (snapshot.links, snapshot.routes) = join(network)?;
@@ -74,7 +73,7 @@ pub(super) fn read(
         }
     }
     // With an interface go its hooks, but not the pins of links that ran there.
-    for endpoint in pinned(pins)? {
+    for endpoint in pins.linked_endpoints()? {
         snapshot.attachments.entry(endpoint).or_default();
     }
     Ok(snapshot)
@@ -106,24 +105,6 @@ fn read_rows(maps: &Maps) -> Result<KernelSnapshot, KernelError> {
     Ok(snapshot)
 }
 
-/// Endpoints that have a pinned policy map.
-fn policy_pins(pins: &Pins) -> Result<Vec<EndpointId>, KernelError> {
-    let directory = pins.maps();
-    let found = names(&directory).map_err(|e| refused("list", directory.to_string_lossy(), &e))?;
-    let id = |name: &String| {
-        let digits = name.strip_prefix(POLICY.name)?.strip_prefix('_')?;
-        digits.parse().ok().map(EndpointId)
-    };
-    Ok(found.iter().filter_map(id).collect())
-}
-
-/// Endpoints that have a directory of pinned links.
-fn pinned(pins: &Pins) -> Result<Vec<EndpointId>, KernelError> {
-    let directory = pins.endpoints();
-    let all = names(&directory).map_err(|e| refused("list", directory.to_string_lossy(), &e))?;
-    Ok(all.iter().filter_map(|name| name.parse().ok()).map(EndpointId).collect())
-}
-
 /// What links say of the hooks of every endpoint that has rows or links.
 fn read_links(
     pins: &Pins,
@@ -134,7 +115,7 @@ fn read_links(
         rows.endpoints.iter().map(|(endpoint, row)| (*endpoint, row.ifindex)).collect();
     let at_interfaces = rows.config.iter().filter(|(ifindex, _)| **ifindex != HOST_IFINDEX);
     places.extend(at_interfaces.map(|(ifindex, row)| (row.endpoint, *ifindex)));
-    for endpoint in pinned(pins)? {
+    for endpoint in pins.linked_endpoints()? {
         if !places.contains_key(&endpoint)
             && let Some(ifindex) = linked_ifindex(pins, endpoint)?
         {

@@ -100,11 +100,8 @@ pub fn survey(
 
 /// Endpoints that have links, and at which interface.
 fn endpoints(pins: &Pins) -> Result<BTreeMap<EndpointId, u32>, KernelError> {
-    let directory = pins.endpoints();
-    let all = names(&directory)
-        .map_err(|error| refused("list", directory.to_string_lossy().into_owned(), &error))?;
     let mut found = BTreeMap::new();
-    for id in all.iter().filter_map(|name| name.parse().ok()).map(EndpointId) {
+    for id in pins.linked_endpoints()? {
         if let Some(ifindex) = hooks::linked_ifindex(pins, id)? {
             found.insert(id, ifindex);
         }

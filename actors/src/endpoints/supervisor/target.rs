@@ -33,7 +33,14 @@ pub enum TargetError {
 }
 
 /// Fewer digits of a container's identifier may be a number, or a pod's name.
-pub const CONTAINER_DIGITS_MIN: usize = 12;
+const CONTAINER_DIGITS_MIN: usize = 12;
+
+/// Whether a [word](TargetError::Word) is that pod's name, or how that container's identifier begins.
+pub fn word_means(word: &str, pod_name: &str, container_id: &str) -> bool {
+    let is_hex = word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let may_be_container = is_hex && word.len() >= CONTAINER_DIGITS_MIN;
+    pod_name == word || (may_be_container && container_id.starts_with(word))
+}
 
 const PREFIXES: &str = "cilium-local, container-id, container-name, cni-attachment-id, cep-name, \
                         pod-name, ipv4, ipv6";

@@ -6,15 +6,11 @@ use volvox_actors::{
     model::{EndpointId, PolicyRows},
     ports::{ConfigRow, KernelSnapshot, ServiceTables},
 };
-use volvox_bpf_progs::{
-    layouts as raw,
-    maps::{MAPS, POLICY},
-};
+use volvox_bpf_progs::{layouts as raw, maps::MAPS};
 
 use super::Dump;
 use crate::{
     error::{DatapathError, refused},
-    pins::names,
     policies,
     rows::endpoint_from_raw,
     sys::Map,
@@ -37,7 +33,7 @@ impl Dump {
             lxc: self.lxc()?,
             ipcache: self.ipcache()?,
             policies: self.policies(config.values())?,
-            policy_pins: self.policy_pins()?,
+            policy_pins: self.pins.policies()?,
             services: self.all_services()?,
             config,
             endpoints,
@@ -66,24 +62,9 @@ impl Dump {
         Ok(found)
     }
 
-    /// Endpoints that have a pinned policy map.
-    fn policy_pins(&self) -> Result<Vec<EndpointId>, DatapathError> {
-        let directory = self.pins.maps();
-        let all =
-            names(&directory).map_err(|e| refused("list", directory.to_string_lossy(), &e))?;
-        let id = |name: &String| {
-            let digits = name.strip_prefix(POLICY.name)?.strip_prefix('_')?;
-            digits.parse().ok().map(EndpointId)
-        };
-        Ok(all.iter().filter_map(id).collect())
-    }
-
     /// Endpoints that have a directory of pinned links.
     pub fn pinned_links(&self) -> Result<Vec<EndpointId>, DatapathError> {
-        let directory = self.pins.endpoints();
-        let all =
-            names(&directory).map_err(|e| refused("list", directory.to_string_lossy(), &e))?;
-        Ok(all.iter().filter_map(|name| name.parse().ok()).map(EndpointId).collect())
+        Ok(self.pins.linked_endpoints()?)
     }
 
     fn all_services(&self) -> Result<ServiceTables, DatapathError> {
