@@ -1,17 +1,17 @@
 //! Known bugs that the simulator switches in, one at a time, to show that it would find them.
 //!
 //! Each stands in the code that production runs, at the place where somebody could make the
-//! mistake: `if mutated(Mutant::X)`. Without the features `simulation` and `mutants` that is `false` for
-//! the compiler, and nothing of it is in an agent.
+//! mistake: `if mutated(Mutant::X)`. In a release that is `false` for the compiler, and nothing of it is in
+//! an agent; the simulator has it by its feature, and an agent with debug assertions for the testbed.
 
-#[cfg(any(test, feature = "simulation", feature = "mutants"))]
+#[cfg(any(test, feature = "simulation", debug_assertions))]
 mod switch;
 
-#[cfg(any(test, feature = "simulation", feature = "mutants"))]
+#[cfg(any(test, feature = "simulation", debug_assertions))]
 pub use switch::{mutated, switch, switch_everywhere};
 
 /// Whether that bug is switched in: never.
-#[cfg(not(any(test, feature = "simulation", feature = "mutants")))]
+#[cfg(not(any(test, feature = "simulation", debug_assertions)))]
 #[inline(always)]
 pub(crate) const fn mutated(_: Mutant) -> bool {
     false

@@ -14,7 +14,7 @@ const EXIT_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     heap::share();
-    #[cfg(feature = "mutants")]
+    #[cfg(debug_assertions)]
     if let Err(complaint) = switch_mutant_in() {
         volvox_system::complain!("error: {complaint}");
         return ExitCode::from(EXIT_USAGE);
@@ -54,8 +54,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Switches a known bug in, in a build that the testbed holds its judge against.
-#[cfg(feature = "mutants")]
+/// Switches a known bug in, for the testbed, which holds its judge against it. A release cannot.
+#[cfg(debug_assertions)]
 fn switch_mutant_in() -> Result<(), String> {
     let Some(name) = env::var_os("VOLVOX_MUTANT") else { return Ok(()) };
     let name = name.to_string_lossy();

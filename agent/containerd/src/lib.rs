@@ -6,7 +6,7 @@
 mod client;
 mod error;
 mod follow;
-#[cfg(any(test, feature = "fuzzing"))]
+#[cfg(any(debug_assertions, feature = "fuzzing"))]
 pub mod fuzzing;
 mod messages;
 

@@ -8,7 +8,7 @@ mod connection;
 mod endpoints;
 mod error;
 mod follow;
-#[cfg(any(test, feature = "fuzzing"))]
+#[cfg(any(debug_assertions, feature = "fuzzing"))]
 pub mod fuzzing;
 mod options;
 

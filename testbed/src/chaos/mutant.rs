@@ -1,6 +1,6 @@
 //! A known bug of the agent, switched in by the environment variable `VOLVOX_MUTANT`: whether chaos finds it.
 //!
-//! In the lab the other build of the agent has the switches; one that is released has none.
+//! In the lab the other build of the agent is told; one that is released has no switches.
 
 use std::env;
 

@@ -17,6 +17,12 @@ const OTHER: &str = "-Os";
 const BESIDE: [&str; 3] =
     ["--package=volvox-cli", "--package=volvox-cni", "--package=volvox-operator"];
 
+/// What brings mutants into a release: see [`volvox_actors::mutants`]. Other builds have them.
+const MUTANTS: [&str; 2] = [
+    "--config=profile.release.package.volvox-actors.debug-assertions=true",
+    "--config=profile.release.package.volvox-agent.debug-assertions=true",
+];
+
 /// The agent whose programs differ, beside the usual one.
 const OTHER_AGENT: &str = "volvox-agent-other";
 
@@ -29,8 +35,8 @@ pub fn build() -> Result<()> {
     cargo(None)
 }
 
-/// Builds an agent whose programs differ, and in which known bugs can be switched in, unless there is one that is newer than the usual agent.
-/// Compiles the agent twice.
+/// Builds an agent whose programs differ, and in which known bugs can be switched in, unless there is one that
+/// is newer than the usual agent. Compiles the agent twice.
 pub fn build_other() -> Result<()> {
     let directory = binaries::directory()?;
     let (usual, other) = (directory.join("volvox-agent"), directory.join(OTHER_AGENT));
@@ -72,7 +78,7 @@ fn cargo(bpf_flags: Option<&str>) -> Result<()> {
         .args(if bpf_flags.is_none() { &BESIDE[..] } else { &[] })
         .arg("--profile")
         .arg(if release { "release" } else { "dev" })
-        .args(bpf_flags.map(|_| "--features=volvox-agent/mutants"))
+        .args(if release && bpf_flags.is_some() { &MUTANTS[..] } else { &[] })
         // As this one was built: otherwise all that both need would be built anew.
         .args(cfg!(feature = "etcd-rs").then_some("--features=volvox-agent/etcd-rs"))
         .envs(bpf_flags.map(|flags| ("VOLVOX_BPF_CFLAGS", flags)))
