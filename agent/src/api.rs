@@ -24,6 +24,7 @@ mod mesh;
 mod metrics;
 mod opening;
 mod pools;
+mod reviewed;
 mod router;
 mod runtime_options;
 mod services;
@@ -42,6 +43,9 @@ pub use health_port::health_router;
 pub use kube_proxy_healthz::kube_proxy_healthz_router;
 pub use limiter::Limiter;
 pub use opening::{Opener, Opening, opening};
-pub use router::{Api, dashboard_router, metrics_router, router};
+pub use reviewed::Reviewer;
+pub use router::{
+    Api, dashboard_router, flow_metrics_router, for_reviewed, metrics_router, router,
+};
 pub use runtime_options::RuntimeOptions;
 pub use services_by::KubeProxyLook;

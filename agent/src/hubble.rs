@@ -12,19 +12,19 @@ use std::{
 
 use volvox_actors::ports::AgentNews;
 use volvox_hubble::{
-    TlsFiles,
     agent_events::AgentEvents,
     export::export,
     messages::now,
+    metrics::{FlowMetrics, count},
     names::{Names, Node},
     observer::Observer,
     peers::PeerTerms,
     ring,
-    server::{HubbleServer, Listeners, listen},
+    server::{HubbleServer, Listeners},
     tap::Tap,
 };
 use volvox_inspect::{
-    http::{SocketError, bind, inode, unbind},
+    http::{SocketError, TlsFiles, bind, inode, listen, unbind},
     monitor::RecordTap,
 };
 use volvox_maps::Event;
@@ -58,6 +58,7 @@ pub enum HubbleError {
 pub struct Hubble {
     /// Dropped first, so that nobody is served by the socket that is removed.
     server: Option<HubbleServer>,
+    metrics: FlowMetrics,
     socket: PathBuf,
     inode: u64,
 }
@@ -90,15 +91,31 @@ impl Hubble {
         let unix = bind(&options.socket_path)?;
         let listeners = Listeners { unix, tcp: tcp(options), names: kept };
         let (writing, to) = (Arc::clone(&observer), options.export());
+        let (counting, metrics) = (Arc::clone(&observer), flow_metrics(config));
+        let counts = metrics.clone();
         let beside = async move {
-            if let Some(to) = to {
-                export(writing, to).await;
-            }
+            let exported = async {
+                if let Some(to) = to {
+                    export(writing, to).await;
+                }
+            };
+            let counted = async {
+                if !counts.is_empty() {
+                    count(counting, counts).await;
+                }
+            };
+            tokio::join!(exported, counted);
         };
         let server = HubbleServer::start(Arc::clone(&observer), listeners, beside)
             .map_err(|error| HubbleError::System("the thread of Hubble's server", error))?;
         let (socket, inode) = (options.socket_path.clone(), inode(&options.socket_path));
-        Ok((Self { server: Some(server), socket, inode }, Box::new(FlowTap { tap, observer })))
+        let hubble = Self { server: Some(server), metrics, socket, inode };
+        Ok((hubble, Box::new(FlowTap { tap, observer })))
+    }
+
+    /// What is counted of flows.
+    pub fn metrics(&self) -> &FlowMetrics {
+        &self.metrics
     }
 }
 
@@ -120,11 +137,23 @@ fn tcp(options: &HubbleOptions) -> Option<(std::net::TcpListener, Option<TlsFile
         .ok()?;
     let files = options.tls_cert_file.clone().zip(options.tls_key_file.clone());
     let tls = files.filter(|_| !options.disable_tls).map(|(certificate, key)| TlsFiles {
+        flags: ["--hubble-tls-cert-file", "--hubble-tls-key-file", "--hubble-tls-client-ca-files"],
         certificate,
         key,
         client_authorities: options.tls_client_ca_files.iter().map(PathBuf::from).collect(),
     });
     Some((listener, tls))
+}
+
+/// What is to be counted. It was read when the flags were.
+fn flow_metrics(config: &Config) -> FlowMetrics {
+    let metrics = FlowMetrics::new(&config.metrics.hubble_metrics).unwrap_or_default();
+    let idle = metrics.without_flows();
+    if !idle.is_empty() {
+        let metrics = idle.join(" ");
+        tracing::warn!(%metrics, "requests of layer 7 are not seen here: these metrics stay empty");
+    }
+    metrics
 }
 
 fn node(config: &Config) -> Node {

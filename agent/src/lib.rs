@@ -13,6 +13,7 @@ pub mod health_ports;
 pub mod hubble;
 pub mod kube_proxy;
 pub mod logging;
+mod metrics_ports;
 pub mod node_address;
 pub mod node_facts;
 pub mod node_information;

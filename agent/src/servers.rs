@@ -2,7 +2,7 @@
 //! loopback.
 
 use std::{
-    net::{Ipv4Addr, SocketAddr},
+    net::{Ipv4Addr, SocketAddr, TcpListener},
     path::PathBuf,
     sync::Arc,
 };
@@ -24,12 +24,13 @@ use volvox_inspect::{
 use crate::{
     api::{
         Api, Facts, Features, KubeProxyLook, Limiter, Opening, RuntimeOptions, dashboard_router,
-        health_router, kube_proxy_healthz_router, metrics_router, router,
+        health_router, kube_proxy_healthz_router, router,
     },
     boot::Boot,
     config::Config,
     gateway::Gateway,
     hubble::Hubble,
+    metrics_ports,
     node_name::node_name,
     ports::Ears,
     settings,
@@ -95,25 +96,26 @@ impl Servers {
         if config.agent_health_port > 0 {
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, config.agent_health_port));
             let socket = listen(address, "--agent-health-port");
-            sockets.extend(socket.map(|socket| (socket, health_router(api.clone()))));
+            sockets.extend(socket.map(|it| (Socket::Tcp(it), health_router(api.clone()))));
         }
-        if let Some(address) = config.prometheus_serve_addr {
-            let socket = listen(address, "--prometheus-serve-addr");
-            sockets.extend(socket.map(|socket| (socket, metrics_router(api.clone()))));
-        }
+        let flows = match &hubble {
+            Some(Ok((hubble, _))) => Some(hubble.metrics().clone()),
+            _ => None,
+        };
+        sockets.extend(metrics_ports::sockets(config, &api, flows));
         if config.kube_proxy.replacement
             && let Some(address) = config.kube_proxy.healthz.0
         {
             let socket = listen(address, "--kube-proxy-replacement-healthz-bind-address");
             let router = kube_proxy_healthz_router(api.clone());
-            sockets.extend(socket.map(|socket| (socket, router)));
+            sockets.extend(socket.map(|socket| (Socket::Tcp(socket), router)));
         }
         let server = Server::start("api", sockets).context("start the thread of the API")?;
         let served = ApiServer { server: Some(server), socket: config.socket_path.clone(), inode };
         let socket = config.dashboard_addr.0.and_then(|it| listen(it, "--dashboard-addr"));
         let dashboard = socket.map(|socket| {
             let page = dashboard::router(Lives::Agent(api.flight.clone()), dashboard_router(api));
-            Server::start("dashboard", vec![(socket, page)])
+            Server::start("dashboard", vec![(Socket::Tcp(socket), page)])
         });
         let dashboard = dashboard.transpose().context("start the dashboard's thread")?;
         // Who shows no records still does its work, as with the sockets above.
@@ -132,7 +134,7 @@ impl Servers {
 
 /// Listens on TCP. Who cannot be asked how it is still does its work: a failure is no reason to
 /// end.
-fn listen(address: SocketAddr, flag: &str) -> Option<Socket> {
+pub(crate) fn listen(address: SocketAddr, flag: &str) -> Option<TcpListener> {
     http::listen(address)
         .inspect_err(
             |error| tracing::warn!(%address, %error, "not listening; choose another {flag}"),

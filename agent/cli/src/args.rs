@@ -14,6 +14,7 @@ use super::{
     install::{InstallArguments, UninstallArguments, UpgradeArguments},
     migrate::MigrateCommand,
     monitor::MonitorFilter,
+    monitoring::MonitoringArguments,
     observe::ObserveArguments,
     output::Format,
     verify::VerifyArguments,
@@ -114,6 +115,8 @@ pub(super) enum Command {
     /// Take a node over from Cilium with its pods, or give it back; works without the agent
     #[command(subcommand)]
     Migrate(MigrateCommand),
+    /// What Prometheus and Grafana need to watch agents: alerts, whom to scrape, a dashboard
+    Monitoring(MonitoringArguments),
     /// Install Volvox in a cluster
     Install(InstallArguments),
     /// Change what is installed: this version, and other values

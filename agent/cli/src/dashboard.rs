@@ -37,12 +37,9 @@ pub(super) async fn run(
         ClientError::Failed(text)
     };
     let socket = listen(arguments.listen).map_err(in_use)?;
-    let address = match &socket {
-        Socket::Tcp(listener) => listener.local_addr()?,
-        Socket::Unix(_) => arguments.listen,
-    };
+    let address = socket.local_addr()?;
     let page = router(Lives::Opened(opened), Router::new());
-    let server = Server::start("dashboard", vec![(socket, page)])?;
+    let server = Server::start("dashboard", vec![(Socket::Tcp(socket), page)])?;
     out.line(format!("http://{address}/    (Ctrl-C ends)"))?;
     tokio::signal::ctrl_c().await?;
     server.stop();

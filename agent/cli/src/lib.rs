@@ -22,6 +22,7 @@ mod ipam;
 mod metrics;
 mod migrate;
 mod monitor;
+mod monitoring;
 mod named;
 mod observe;
 mod output;
@@ -120,6 +121,7 @@ async fn dispatch(
         Command::Metrics => metrics::run(client, out).await,
         Command::Dashboard(arguments) => dashboard::run(out, &arguments).await,
         Command::Migrate(command) => migrate::run(&command),
+        Command::Monitoring(arguments) => monitoring::run(out, &arguments),
         Command::Install(arguments) => install::install(out, arguments).await,
         Command::Upgrade(arguments) => install::upgrade(out, arguments).await,
         Command::Uninstall(arguments) => install::uninstall(out, arguments).await,

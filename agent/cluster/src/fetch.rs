@@ -10,7 +10,7 @@ use hyper::{
     header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER},
 };
 use kube::client::Body;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json, value::RawValue};
 use tokio::{sync::mpsc, time::timeout};
 use volvox_actors::{
@@ -32,6 +32,8 @@ use super::{
 const PAGE: usize = 250;
 /// Longest page that is read, bytes.
 const PAGE_BYTES_MAX: usize = 512 << 20;
+/// Longest answer to what is handed in, bytes.
+const SUBMITTED_BYTES_MAX: usize = 1 << 20;
 /// Longest answer that explains a failure, bytes.
 const FAILURE_BYTES_MAX: usize = 64 << 10;
 /// A server from which nothing comes for so long does not answer. One that is slow does.
@@ -228,6 +230,19 @@ impl Connection {
         };
         let answer = self.ask(method, path, Some((kind, body))).await?;
         self.collect(answer, PAGE_BYTES_MAX).await.map(drop)
+    }
+
+    /// Hands something in, and reads what becomes of it.
+    pub(super) async fn submit<T: Serialize + DeserializeOwned>(
+        &self,
+        path: &str,
+        object: &T,
+    ) -> Result<T, ClusterError> {
+        let failed = |error: serde_json::Error| ClusterError::Failed(error.to_string());
+        let body = serde_json::to_string(object).map_err(failed)?;
+        let content = Some(("application/json", body));
+        let answer = self.ask(Method::POST, path.to_owned(), content).await?;
+        serde_json::from_slice(&self.collect(answer, SUBMITTED_BYTES_MAX).await?).map_err(failed)
     }
 
     async fn get(&self, path: String) -> Result<Answer, ClusterError> {

@@ -9,8 +9,9 @@ mod connections;
 mod events;
 mod failover;
 mod fetch;
-#[cfg(any(test, feature = "fuzzing"))]
+#[cfg(any(debug_assertions, feature = "fuzzing"))]
 pub mod fuzzing;
+mod review;
 mod servers;
 #[cfg(test)]
 mod tests;
@@ -33,6 +34,7 @@ use volvox_actors::{
 
 pub use access::Access;
 pub use fetch::Connection;
+pub use review::Review;
 pub use servers::{Servers, ServersError};
 
 /// Batches of events that wait for the actors; then the server waits.

@@ -14,6 +14,7 @@ pub mod fuzzing;
 pub mod json;
 pub mod mask;
 pub mod messages;
+pub mod metrics;
 pub mod names;
 pub mod observer;
 mod packet;
@@ -24,9 +25,6 @@ pub mod schema;
 pub mod server;
 mod service;
 pub mod tap;
-mod tls;
 mod wire;
-
-pub use tls::TlsFiles;
 
 pub use packet::flag_names;

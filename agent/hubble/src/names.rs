@@ -141,6 +141,12 @@ impl Names {
         all.filter(|namespace| !namespace.is_empty()).collect()
     }
 
+    /// Pods of this node, `NAMESPACE/NAME`.
+    pub(crate) fn pods(&self) -> BTreeSet<String> {
+        let pods = self.endpoints.all_now().filter(|endpoint| !endpoint.pod_name.is_empty());
+        pods.map(|pod| format!("{}/{}", pod.namespace, pod.pod_name)).collect()
+    }
+
     /// Who had an address at that time. `identity` is what the datapath says, 0 if nothing.
     pub fn endpoint(&self, address: IpAddr, time: u64, identity: u32) -> FlowEndpoint {
         let mut found = match self.endpoints.at(&address, time) {

@@ -5,6 +5,7 @@ mod enums;
 mod flow;
 mod observer;
 
+pub(crate) use self::enums::{LOST_SOURCES, VERDICTS};
 pub use self::{
     enums::{DROP_REASONS, name_of, number_of},
     flow::{FLOW, FLOW_FILTER},

@@ -2,15 +2,11 @@
 //! are looked up, and kept for after a restart.
 
 use std::{
-    io,
-    net::{SocketAddr, TcpListener as StdTcpListener},
-    os::unix::net::UnixListener as StdUnixListener,
-    path::PathBuf,
-    sync::Arc,
-    thread,
-    time::Duration,
+    io, net::TcpListener as StdTcpListener, os::unix::net::UnixListener as StdUnixListener,
+    path::PathBuf, sync::Arc, thread, time::Duration,
 };
 
+use axum::serve::{Listener, ListenerExt};
 use hyper::{server::conn::http2, service::service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::{
@@ -20,20 +16,14 @@ use tokio::{
     task::JoinSet,
     time::{sleep, timeout},
 };
+use volvox_inspect::http::{Tls, TlsFiles, TlsListener};
 
-use crate::{
-    names::Names,
-    observer::Observer,
-    service::call,
-    tls::{Tls, TlsFiles},
-};
+use crate::{names::Names, observer::Observer, service::call};
 
 /// How many connections are served at a time, of each listener.
 const CONNECTIONS_MAX: usize = 256;
 /// Calls of one connection at a time.
 const CALLS_MAX: u32 = 64;
-/// How long a greeting may take.
-const GREETING_PATIENCE: Duration = Duration::from_secs(10);
 /// How often it is asked whether a client is still there, and how long it may take to say so.
 const PING_EVERY: Duration = Duration::from_secs(20);
 const PING_PATIENCE: Duration = Duration::from_secs(20);
@@ -41,8 +31,8 @@ const PING_PATIENCE: Duration = Duration::from_secs(20);
 const SEND_MAX: usize = 256 << 10;
 /// The largest head of a request, bytes.
 const HEAD_MAX: u32 = 16 << 10;
-/// How long is waited when nobody can be let in.
-const REFUSAL_PAUSE: Duration = Duration::from_millis(100);
+/// What is spoken over TLS.
+const HTTP2: &[u8] = b"h2";
 /// How often names are looked up that nobody asks for,
 const NAMES_EVERY: Duration = Duration::from_secs(60);
 /// how soon after they changed,
@@ -67,13 +57,6 @@ pub struct Listeners {
 pub struct HubbleServer {
     stop: watch::Sender<bool>,
     thread: Option<thread::JoinHandle<()>>,
-}
-
-/// Listens on TCP.
-pub fn listen(address: SocketAddr) -> io::Result<StdTcpListener> {
-    let listener = StdTcpListener::bind(address)?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
 }
 
 impl HubbleServer {
@@ -115,7 +98,7 @@ async fn run(
     tasks.spawn(keep_names(Arc::clone(&observer), names));
     tasks.spawn(keep_peers(Arc::clone(&observer)));
     match UnixListener::from_std(unix) {
-        Ok(unix) => drop(tasks.spawn(serve_unix(unix, Arc::clone(&observer)))),
+        Ok(unix) => drop(tasks.spawn(serve_listener(unix, Arc::clone(&observer)))),
         Err(error) => tracing::error!(%error, "flows are not served on Hubble's unix socket"),
     }
     match tcp.map(|(tcp, tls)| (TcpListener::from_std(tcp), tls)) {
@@ -155,75 +138,28 @@ async fn keep_peers(observer: Arc<Observer>) {
     }
 }
 
-async fn serve_unix(listener: UnixListener, observer: Arc<Observer>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let observer = Arc::clone(&observer);
-                tokio::spawn(async move {
-                    serve(stream, observer).await;
-                    drop(place);
-                });
-            }
-            Err(error) => refused(&error).await,
+async fn serve_tcp(listener: TcpListener, tls: Option<TlsFiles>, observer: Arc<Observer>) {
+    match tls {
+        Some(files) => {
+            let listener = TlsListener::new(listener, Tls::new(files, HTTP2)).await;
+            serve_listener(listener, observer).await;
         }
+        // Without it an answer may wait for the next one.
+        None => serve_listener(listener.tap_io(|it| drop(it.set_nodelay(true))), observer).await,
     }
 }
 
-async fn serve_tcp(listener: TcpListener, tls: Option<TlsFiles>, observer: Arc<Observer>) {
-    let tls = tls.map(|files| Arc::new(Tls::new(files)));
-    if let Some(tls) = &tls {
-        await_certificates(tls).await;
-    }
+async fn serve_listener<L: Listener>(mut listener: L, observer: Arc<Observer>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                refused(&error).await;
-                continue;
-            }
-        };
-        // Without it an answer may wait for the next one.
-        let _ = stream.set_nodelay(true);
-        let (observer, tls) = (Arc::clone(&observer), tls.clone());
+        let (stream, _) = listener.accept().await;
+        let observer = Arc::clone(&observer);
         tokio::spawn(async move {
-            let Some(tls) = tls else {
-                serve(stream, observer).await;
-                return drop(place);
-            };
-            match tls.acceptor() {
-                Ok(acceptor) => match timeout(GREETING_PATIENCE, acceptor.accept(stream)).await {
-                    Ok(Ok(stream)) => serve(stream, observer).await,
-                    Ok(Err(error)) => tracing::debug!(%error, "a client of Hubble is refused"),
-                    Err(_) => tracing::debug!("a client of Hubble does not greet in time"),
-                },
-                Err(error) => tracing::warn!(%error, "a client of Hubble cannot be served"),
-            }
+            serve(stream, observer).await;
             drop(place);
         });
     }
-}
-
-/// Waits until there are certificates: whoever makes them may come later.
-async fn await_certificates(tls: &Tls) {
-    let mut told = String::new();
-    while let Err(error) = tls.acceptor() {
-        let text = error.to_string();
-        if text != told {
-            tracing::warn!(%error, "flows are not served on TCP yet");
-            told = text;
-        }
-        sleep(Duration::from_secs(1)).await;
-    }
-}
-
-async fn refused(error: &io::Error) {
-    tracing::warn!(%error, "a client of Hubble cannot be let in");
-    sleep(REFUSAL_PAUSE).await;
 }
 
 async fn serve(

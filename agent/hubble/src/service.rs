@@ -199,7 +199,8 @@ async fn debug_events(
 }
 
 async fn health(request: HealthCheckRequest) -> Result<Vec<u8>, Status> {
-    let known = ["", "observer.Observer", "peer.Peer"];
+    // The second is how Hubble's own servers call their observer there.
+    let known = ["", "hubble.server.Observer", "observer.Observer", "peer.Peer"];
     match known.contains(&request.service.as_str()) {
         true => Ok(HealthCheckResponse { status: SERVING }.encode_to_vec()),
         false => Err(Status::not_found(format!("{:?} is not served here", request.service))),

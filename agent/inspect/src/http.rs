@@ -6,8 +6,10 @@ pub mod host_header;
 mod places;
 mod server;
 mod socket;
+mod tls;
 
 pub use error::{Answer, ApiError, json_response, ok};
 pub use places::Places;
 pub use server::{HEAD_PATIENCE, Server, Socket, Terms, listen, serve};
 pub use socket::{SocketError, bind, inode, unbind};
+pub use tls::{Tls, TlsError, TlsFiles, TlsListener};

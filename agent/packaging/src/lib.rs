@@ -5,6 +5,7 @@
 
 mod chart;
 mod kinds;
+pub mod monitoring;
 mod names;
 mod objects;
 mod settings;

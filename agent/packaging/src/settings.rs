@@ -194,6 +194,20 @@ pub const SETTINGS: &[Setting] = &[
         "Flows that are kept on each node: 2^n - 1",
     ),
     flag(
+        "prometheus.serveAddress",
+        "prometheus-serve-addr",
+        Text,
+        Template,
+        "Where metrics are served; :9962 is every address of the node, with tokenReview",
+    ),
+    flag(
+        "prometheus.tokenReview",
+        "prometheus-token-review",
+        Switch,
+        FALSE,
+        "Whether whoever asks for metrics shows a token of an account that may get /metrics",
+    ),
+    flag(
         "kubeProxyReplacement",
         "kube-proxy-replacement",
         Switch,

@@ -27,6 +27,7 @@ use volvox_actors::{
     policy::{identity::IdentityMsg, rules::PolicyMsg},
     restore::RestoreMsg,
 };
+use volvox_hubble::metrics::{Counted, FlowMetrics};
 use volvox_inspect::http::ApiError;
 
 use self::sheet::Sheet;
@@ -43,9 +44,24 @@ pub(super) async fn serve(
     State(api): State<Api>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
+    answer(sheet(&api).await?, &headers)
+}
+
+/// Answers `/metrics` with what is counted of flows.
+pub(super) async fn serve_flows(
+    State(flows): State<FlowMetrics>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let mut sheet = Sheet::default();
+    for Counted { name, help, series } in flows.show() {
+        sheet.counter(name, help, series.into_iter().map(|(row, count)| (row, count as f64)));
+    }
+    answer(sheet, &headers)
+}
+
+fn answer(sheet: Sheet, headers: &HeaderMap) -> Result<Response, ApiError> {
     let mut accepted = headers.get_all(header::ACCEPT).iter().filter_map(|it| it.to_str().ok());
     let is_open = accepted.any(|it| it.contains("application/openmetrics-text"));
-    let sheet = sheet(&api).await?;
     let (kind, text) = match is_open {
         true => (OPEN_METRICS, sheet.text()),
         false => (PLAIN, sheet.plain()),

@@ -13,6 +13,7 @@ use axum::{
 };
 
 use volvox_actors::host::Beat;
+use volvox_hubble::metrics::FlowMetrics;
 use volvox_inspect::{flight::FlightView, http::json_response};
 
 use super::{
@@ -24,6 +25,7 @@ use super::{
         health, identity, ip, ipam, map, node, policy, rows, service, volvox,
     },
     metrics,
+    reviewed::{Reviewer, reviewed},
 };
 use crate::{
     datapath::Writes,
@@ -65,6 +67,20 @@ pub struct Api {
 pub fn metrics_router(api: Api) -> Router {
     let addressed = from_fn_with_state(api.clone(), addressed);
     Router::new().merge(metrics()).fallback(not_found).layer(addressed).with_state(api)
+}
+
+/// What is counted of flows, served on a port of its own, `--hubble-metrics-server`.
+pub fn flow_metrics_router(api: Api, flows: FlowMetrics) -> Router {
+    let addressed = from_fn_with_state(api, addressed);
+    Router::new()
+        .route("/metrics", get(metrics::serve_flows).with_state(flows))
+        .fallback(not_found)
+        .layer(addressed)
+}
+
+/// Only for whom the API server vouches.
+pub fn for_reviewed(router: Router, reviewer: Arc<Reviewer>) -> Router {
+    router.layer(from_fn_with_state(reviewer, reviewed))
 }
 
 /// What the dashboard asks of the running agent, below its `/api`.

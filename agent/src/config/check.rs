@@ -62,14 +62,7 @@ pub(super) fn check(config: &Config, origins: &Origins) -> Result<Vec<String>, C
         let other = say("lib-dir", &config.lib_dir.display());
         return contradiction(one, other, "one is emptied at boot, the other is not: name two");
     }
-    if let Some(metrics) = config.prometheus_serve_addr
-        && metrics.port() == config.agent_health_port
-        && metrics.port() != 0
-    {
-        let one = say("prometheus-serve-addr", &metrics);
-        let other = say("agent-health-port", &config.agent_health_port);
-        return contradiction(one, other, "one port serves one of them; choose another");
-    }
+    config.metrics.check(config, &say)?;
     if let Some(kind) = config.kvstore {
         let unsupported = |why| {
             let setting = say("kvstore", &name_of(kind));

@@ -1,7 +1,7 @@
 //! All settings of the agent: their flags, their defaults and their help texts.
 
 use std::{
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::{Ipv4Addr, Ipv6Addr},
     path::PathBuf,
     time::Duration,
 };
@@ -16,13 +16,13 @@ use volvox_system::duration::{as_nanoseconds, parse_duration};
 
 use super::{
     AllowLocalhost, AttachOptions, CniOptions, EnablePolicy, HubbleOptions, IdentityAllocationMode,
-    Ipam, KubeProxyOptions, KvStoreKind, LbAlgorithm, LbMode, LogFormat, LogLevel,
+    Ipam, KubeProxyOptions, KvStoreKind, LbAlgorithm, LbMode, LogFormat, LogLevel, MetricsOptions,
     MonitorAggregation, NoBackendResponse, NodeAddress, PoolOptions, Range, RateLimits,
     RoutingMode, TakeoverOptions, TcpFlags, TunnelProtocol,
     aggregation::parse_interval,
     values::{
-        OptionalAddress, RuntimeEndpoint, parse_lease_ttl, parse_list, parse_listen_address,
-        parse_optional_address, parse_ratio, parse_runtime_endpoint, parse_table_size,
+        OptionalAddress, RuntimeEndpoint, parse_lease_ttl, parse_list, parse_optional_address,
+        parse_ratio, parse_runtime_endpoint, parse_table_size,
     },
 };
 
@@ -446,9 +446,10 @@ pub struct Config {
     #[serde(rename = "APIRateLimit")]
     pub api_rate_limit: RateLimits,
 
-    /// Address for Prometheus, loopback only: `:9962`; not served if not given
-    #[arg(long, value_name = "ADDRESS", value_parser = parse_listen_address)]
-    pub prometheus_serve_addr: Option<SocketAddr>,
+    /// Metrics.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub metrics: MetricsOptions,
 
     /// Port for health checks on the loopback address; 0 is none
     #[arg(long, value_name = "PORT", default_value_t = 9879)]

@@ -53,7 +53,8 @@ fn defaults_are_those_of_the_original() {
     assert_eq!((config.endpoint_queue_size, config.agent_health_port), (25, 9879));
     assert_eq!(config.endpoint_gc_interval, Duration::from_secs(300));
     assert_eq!((config.ipv4_range, config.routing_mode), (Range::Auto, RoutingMode::Tunnel));
-    assert_eq!((config.static_cnp_path, config.prometheus_serve_addr), (None, None));
+    assert_eq!(config.static_cnp_path, None);
+    assert_eq!(config.metrics.prometheus_serve_addr, MetricsAddress::default());
     assert_eq!((config.labels, config.api_rate_limit), (vec![], RateLimits::default()));
     let shown = serde_json::to_value(Config::defaults()).unwrap();
     assert_eq!(shown["RunDir"], "/var/run/cilium");
@@ -117,8 +118,41 @@ fn switches_and_values_are_read_as_go_programs_do() {
     let config = settings(&["--monitor-aggregation=Max", "--monitor-aggregation-flags=all"]);
     assert_eq!(config.monitor_aggregation, MonitorAggregation::Maximum);
     assert_eq!(config.monitor_aggregation_flags, TcpFlags(255));
-    let address = settings(&["--prometheus-serve-addr=:9962"]).prometheus_serve_addr;
-    assert_eq!(address.unwrap().to_string(), "127.0.0.1:9962");
+}
+
+#[test]
+fn metrics_are_served_beyond_loopback_only_to_whoever_shows_who_they_are() {
+    let served = |flags: &[&str]| {
+        let metrics = settings(flags).metrics;
+        metrics.address(metrics.prometheus_serve_addr).map(|address| address.to_string())
+    };
+    assert_eq!(served(&[]), None);
+    assert_eq!(served(&["--prometheus-serve-addr=:9962"]).as_deref(), Some("127.0.0.1:9962"));
+    let tokens = "--prometheus-token-review=true";
+    let server = "--k8s-api-server=https://192.0.2.1:6443";
+    let everywhere = served(&["--prometheus-serve-addr=:9962", tokens, server]);
+    assert_eq!(everywhere.as_deref(), Some("[::]:9962"));
+    let files = ["--prometheus-tls-cert-file=/c", "--prometheus-tls-key-file=/k"];
+    let clients = "--prometheus-tls-client-ca-files=/a";
+    let one = "--prometheus-serve-addr=192.0.2.9:9962";
+    assert_eq!(served(&[one, files[0], files[1], clients]).as_deref(), Some("192.0.2.9:9962"));
+    for (flags, words) in [
+        (&[one][..], "--prometheus-token-review"),
+        // It is hidden from who listens, and given to whoever asks.
+        (&[one, files[0], files[1]], "--prometheus-token-review"),
+        (&["--hubble-metrics-server=0.0.0.0:9965"], "--prometheus-token-review"),
+        (&[files[0]], "name both"),
+        (&[clients], "--prometheus-tls-cert-file"),
+        (&[tokens], "no API server"),
+        (&["--prometheus-serve-addr=9962"], "write it like :9962"),
+        (&["--prometheus-serve-addr=:9879"], "--agent-health-port"),
+        (&["--prometheus-serve-addr=:9965", "--hubble-metrics-server=:9965"], "choose another"),
+        (&["--hubble-metrics=flow"], "--enable-hubble=true"),
+        (&["--enable-hubble=true", "--hubble-metrics=flows"], "\"flows\" is no metric"),
+    ] {
+        let text = refusal(flags);
+        assert!(text.contains(words), "{flags:?}: {text}");
+    }
 }
 
 #[test]
@@ -265,7 +299,6 @@ fn wrong_values_on_the_command_line_name_flag_and_form() {
         ("--mtu=70000", "70000 is not in 0..=65535"),
         ("--endpoint-queue-size=0", "0 is not in 1..=65536"),
         ("--bpf-map-dynamic-size-ratio=NaN", "a number from 0 to 1"),
-        ("--prometheus-serve-addr=0.0.0.0:9962", "write :9962"),
         ("--api-rate-limit=endpoint-make=rate-limit:1/s", "no call that can be limited"),
         ("--conntrack-gc-interval=-5s", "it is negative"),
         ("--monitor-aggregation-interval=500ms", "whole seconds are expected"),
@@ -306,7 +339,7 @@ fn contradictions_name_both_and_where_they_were_said() {
         ),
         (
             ["--prometheus-serve-addr=:99", "--agent-health-port=99"],
-            "--prometheus-serve-addr=127.0.0.1:99",
+            "--prometheus-serve-addr=:99",
             "--agent-health-port=99",
         ),
     ] {

@@ -14,6 +14,7 @@ mod pooled;
 mod prefixes;
 mod published;
 mod rights;
+mod scraped;
 mod services;
 mod tiers;
 mod typed;

@@ -9,8 +9,8 @@ use crate::{Cluster, objects};
 
 /// What is packaged.
 const MANIFEST: &str = include_str!("../../../agent/packaging/daemonset.yaml");
-const ACCOUNTS: &str = "/api/v1/namespaces/kube-system/serviceaccounts";
-const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+pub(crate) const ACCOUNTS: &str = "/api/v1/namespaces/kube-system/serviceaccounts";
+pub(crate) const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const ROLE: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/volvox";
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 const IDENTITIES: &str = "/apis/cilium.io/v2/ciliumidentities";
@@ -61,7 +61,7 @@ fn rules_without(resources: &[&str]) -> Result<Value> {
 }
 
 /// The account, bound to the role without those resources, and a token of it for the agent.
-fn admit(server: &ApiServer, without: &[&str]) -> Result<()> {
+pub(crate) fn admit(server: &ApiServer, without: &[&str]) -> Result<()> {
     let client = server.client();
     let mut role = packaged("ClusterRole")?;
     role["rules"] = rules_without(without)?;
@@ -82,11 +82,16 @@ fn let_in(server: &ApiServer) -> Result<()> {
 
 /// Gives that account's token to whoever asks with the server's kubeconfig.
 fn token(server: &ApiServer, account: &str) -> Result<()> {
+    server.let_in(&token_of(server, account)?)
+}
+
+/// A token of that account.
+pub(crate) fn token_of(server: &ApiServer, account: &str) -> Result<String> {
     let request = json!({
         "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {},
     });
     let made = server.client().ask(&format!("{ACCOUNTS}/{account}/token"), &request)?;
-    server.let_in(made["status"]["token"].as_str().context("there is no token")?)
+    Ok(made["status"]["token"].as_str().context("there is no token")?.to_owned())
 }
 
 /// The role is without those resources from now on, and the server goes by it.

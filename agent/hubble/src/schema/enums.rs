@@ -2,7 +2,7 @@
 
 use super::Names;
 
-pub(super) static VERDICTS: &Names = &[
+pub(crate) static VERDICTS: &Names = &[
     (0, "VERDICT_UNKNOWN"),
     (1, "FORWARDED"),
     (2, "DROPPED"),
@@ -44,7 +44,7 @@ pub(super) static REASONS: &Names = &[
     (7, "SRV6_DECAP"),
     (8, "ENCRYPT_OVERLAY"),
 ];
-pub(super) static LOST_SOURCES: &Names = &[
+pub(crate) static LOST_SOURCES: &Names = &[
     (0, "UNKNOWN_LOST_EVENT_SOURCE"),
     (1, "PERF_EVENT_RING_BUFFER"),
     (2, "OBSERVER_EVENTS_QUEUE"),

@@ -31,7 +31,10 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::places::{Place, Places};
+use super::{
+    places::{Place, Places},
+    tls::{Tls, TlsListener},
+};
 
 /// What each listener allows.
 const LIMITS: Limits = Limits { connections: 512, head: HEAD_PATIENCE };
@@ -88,6 +91,8 @@ pub enum Socket {
     Unix(StdUnixListener),
     /// A TCP socket.
     Tcp(StdTcpListener),
+    /// The same, with TLS.
+    Tls(StdTcpListener, Tls),
 }
 
 impl Server {
@@ -133,10 +138,10 @@ impl Server {
 }
 
 /// Listens on TCP.
-pub fn listen(address: SocketAddr) -> io::Result<Socket> {
+pub fn listen(address: SocketAddr) -> io::Result<StdTcpListener> {
     let listener = StdTcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
-    Ok(Socket::Tcp(listener))
+    Ok(listener)
 }
 
 impl Drop for Server {
@@ -154,10 +159,18 @@ async fn serve_socket(
     let listened = match socket {
         Socket::Unix(socket) => UnixListener::from_std(socket).map(Listened::Unix),
         Socket::Tcp(socket) => TcpListener::from_std(socket).map(Listened::Tcp),
+        Socket::Tls(socket, tls) => TcpListener::from_std(socket).map(|it| Listened::Tls(it, tls)),
     };
     match listened {
         Ok(Listened::Unix(it)) => serve(it, router, stopped, Terms::of_users(limits)).await,
         Ok(Listened::Tcp(it)) => serve(it, router, stopped, Terms::of_users(limits)).await,
+        Ok(Listened::Tls(it, tls)) => {
+            let listener = tokio::select! {
+                listener = TlsListener::new(it, tls) => listener,
+                () = reported(stopped.clone()) => return,
+            };
+            serve(listener, router, stopped, Terms::of_users(limits)).await;
+        }
         Err(error) => tracing::error!(%error, "a socket cannot be served"),
     }
 }
@@ -165,6 +178,7 @@ async fn serve_socket(
 enum Listened {
     Unix(UnixListener),
     Tcp(TcpListener),
+    Tls(TcpListener, Tls),
 }
 
 /// Serves a router at a listener until it is stopped, or this is dropped: connections end by
