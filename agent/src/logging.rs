@@ -19,6 +19,14 @@ use crate::{
 };
 
 static STDERR: OnceLock<Lines<Stderr>> = OnceLock::new();
+/// Changes what is logged.
+static RELOAD: OnceLock<Reload> = OnceLock::new();
+
+/// The level at the start, and how another filter takes the place of the one that is in force.
+struct Reload {
+    level: LogLevel,
+    take: Box<dyn Fn(EnvFilter) + Send + Sync>,
+}
 
 /// Environment variable that overrides the level, a module at a time if desired:
 /// `info,volvox_agent::ports=debug`.
@@ -26,23 +34,37 @@ const FILTER_VARIABLE: &str = "VOLVOX_LOG";
 
 /// Begins to log. Called again, it changes nothing.
 pub fn start(level: LogLevel, format: LogFormat) {
-    let filter = EnvFilter::builder()
-        .with_default_directive(level_filter(level).into())
-        .with_env_var(FILTER_VARIABLE)
-        .from_env_lossy();
-    // What it fails at is said once, by whoever asked.
-    let filter = match "kube_client=off".parse() {
-        Ok(quiet) => filter.add_directive(quiet),
-        Err(_) => filter,
-    };
     // Only a second call fails, and then the first one's format stays.
     let lines = STDERR.get_or_init(|| Lines::new(io::stderr(), format));
-    let _ = subscriber(filter, format, io::stderr().is_terminal(), move || lines).try_init();
+    let colours = io::stderr().is_terminal();
+    let (subscriber, take) = subscriber(filter(level), format, colours, move || lines);
+    if subscriber.try_init().is_ok() {
+        let _ = RELOAD.set(Reload { level, take });
+    }
     panic::set_hook(Box::new(|panic| {
         if !guarded::is_guarded() {
             tracing::error!("panicked: {panic}");
         }
     }));
+}
+
+/// Logs more from now on, as --debug does, or what it did at the start.
+pub fn set_debug(on: bool) {
+    if let Some(Reload { level, take }) = RELOAD.get() {
+        take(filter(if on { LogLevel::Debug.max(*level) } else { *level }));
+    }
+}
+
+fn filter(level: LogLevel) -> EnvFilter {
+    let filter = EnvFilter::builder()
+        .with_default_directive(level_filter(level).into())
+        .with_env_var(FILTER_VARIABLE)
+        .from_env_lossy();
+    // What it fails at is said once, by whoever asked.
+    match "kube_client=off".parse() {
+        Ok(quiet) => filter.add_directive(quiet),
+        Err(_) => filter,
+    }
 }
 
 /// Lines of the log that could not be written, since the agent started.
@@ -55,14 +77,23 @@ fn subscriber<W>(
     format: LogFormat,
     colours: bool,
     writer: W,
-) -> Box<dyn tracing::Subscriber + Send + Sync>
+) -> (Box<dyn tracing::Subscriber + Send + Sync>, Box<dyn Fn(EnvFilter) + Send + Sync>)
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
     match format {
-        LogFormat::Text => Box::new(builder.with_ansi(colours).with_target(false).finish()),
-        LogFormat::Json => Box::new(builder.json().flatten_event(true).finish()),
+        LogFormat::Text => {
+            let builder = builder.with_ansi(colours).with_target(false).with_filter_reloading();
+            let handle = builder.reload_handle();
+            // Who is gone logs nothing.
+            (Box::new(builder.finish()), Box::new(move |it| drop(handle.reload(it))))
+        }
+        LogFormat::Json => {
+            let builder = builder.json().flatten_event(true).with_filter_reloading();
+            let handle = builder.reload_handle();
+            (Box::new(builder.finish()), Box::new(move |it| drop(handle.reload(it))))
+        }
     }
 }
 
@@ -101,8 +132,10 @@ mod tests {
     fn logged(format: LogFormat) -> String {
         let retained = Retained::default();
         let writer = retained.clone();
-        let filter = EnvFilter::default().add_directive(LevelFilter::INFO.into());
-        let subscriber = subscriber(filter, format, false, move || writer.clone());
+        let at = |level: LevelFilter| EnvFilter::default().add_directive(level.into());
+        let (subscriber, take) =
+            subscriber(at(LevelFilter::DEBUG), format, false, move || writer.clone());
+        take(at(LevelFilter::INFO));
         with_default(subscriber, || {
             tracing::info!(endpoint = 7, "endpoint is ready");
             tracing::debug!("too fine");

@@ -27,7 +27,9 @@ use std::{fmt::Display, str::FromStr};
 
 use serde::{Deserialize, Deserializer, de::Error};
 
-pub use addressing::{AddressPair, IpamResponse, NodeAddressing, NodeAddressingElement};
+pub use addressing::{
+    AddressPair, IpamAddressResponse, IpamResponse, NodeAddressing, NodeAddressingElement,
+};
 pub use config::{Configuration, ConfigurationSpec, ConfigurationStatus, KvstoreConfiguration};
 pub use debug_info::DebugInfo;
 pub use endpoint::{
@@ -43,7 +45,7 @@ pub use ip::{IpListEntry, IpMetadata};
 pub use map::{BpfMap, BpfMapEntry, BpfMapList};
 pub use mesh::{ClusterMeshStatus, RemoteCluster, RemoteClusterConfig, RemoteClusterSynced};
 pub use node::{ClusterNode, ClusterNodes, NodeId, SecondaryAddress};
-pub use options::{OptionTexts, option_texts, parse_options};
+pub use options::{DEBUG, OptionTexts, OptionsOf, option_texts, parse_options};
 pub use policy::{Policy, SelectorEntry};
 pub use pools::{PodPool, PodPoolPrefix, PodPools};
 pub use requests::{EndpointBatchDeleteRequest, EndpointChangeRequest};

@@ -3,7 +3,7 @@
 use volvox_inspect::http::ApiError;
 use volvox_rest::models::{
     BackendAddress, ConfigurationSpec, EndpointBatchDeleteRequest, EndpointChangeRequest,
-    LabelConfiguration, OptionTexts, option_texts, parse_options,
+    LabelConfiguration, OptionTexts, OptionsOf, option_texts, parse_options,
 };
 
 use super::{
@@ -25,7 +25,9 @@ pub(crate) fn bodies(body: &[u8]) {
     checked(read_json::<LabelConfiguration>(body).and_then(|it| given_labels("user", &it.user)));
     checked(read_json::<Vec<String>>(body).and_then(|it| parse_labels("labels", &it)));
     let now = option_texts(&Default::default(), &Default::default());
-    let options = |texts: &OptionTexts| parse_options(texts, &now).map_err(ApiError::bad_request);
+    let options = |texts: &OptionTexts| {
+        parse_options(texts, &now, OptionsOf::Node).map_err(ApiError::bad_request)
+    };
     checked(read_json::<ConfigurationSpec>(body).and_then(|it| options(&it.options)));
     checked(read_json::<OptionTexts>(body).and_then(|it| options(&it)));
     let backend = read_json::<BackendAddress>(body);

@@ -11,6 +11,7 @@ pub(super) mod health;
 pub(super) mod identity;
 pub(super) mod ip;
 pub(super) mod ipam;
+pub(super) mod lacking;
 pub(super) mod map;
 mod map_services;
 mod map_translations;

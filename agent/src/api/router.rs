@@ -22,7 +22,7 @@ use super::{
     error::Framed,
     handlers::{
         config, debug_info, desired, endpoint, endpoint_config, endpoint_labels, endpoint_list,
-        health, identity, ip, ipam, map, node, policy, rows, service, volvox,
+        health, identity, ip, ipam, lacking, map, node, policy, rows, service, volvox,
     },
     metrics,
     reviewed::{Reviewer, reviewed},
@@ -158,10 +158,39 @@ fn cilium() -> Router<Api> {
         .route("/service/{id}", only(&[Method::GET], get(service::get)))
         .route("/map", only(&[Method::GET], get(map::list)))
         .route("/map/{name}", only(&[Method::GET], get(map::get)))
+        .merge(lacking())
         .route("/ip", only(&[Method::GET], get(ip::list)))
         .route("/node/ids", only(&[Method::GET], get(node::ids)))
         .route("/cluster/nodes", only(&[Method::GET], get(node::cluster)))
         .route("/debuginfo", only(&[Method::GET], get(debug_info::get)))
+}
+
+/// What Cilium has, and there is nothing to say about.
+fn lacking() -> Router<Api> {
+    use lacking::{
+        bgp, control_groups, forget_names, map_events, name_cache, names, prefilter,
+        redirect_policies,
+    };
+    let mut router = Router::new()
+        .route("/lrp", only(&[Method::GET], get(redirect_policies)))
+        .route("/fqdn/names", only(&[Method::GET], get(names)))
+        .route(
+            "/fqdn/cache",
+            only(&[Method::GET, Method::DELETE], get(name_cache)).delete(forget_names),
+        )
+        .route("/fqdn/cache/{id}", only(&[Method::GET], get(name_cache)))
+        .route("/cgroup-dump-metadata", only(&[Method::GET], get(control_groups)))
+        .route(
+            "/prefilter",
+            only(&[Method::GET, Method::PATCH, Method::DELETE], get(prefilter))
+                .patch(prefilter)
+                .delete(prefilter),
+        )
+        .route("/map/{name}/events", only(&[Method::GET], get(map_events)));
+    for of in ["peers", "routes", "route-policies"] {
+        router = router.route(&format!("/bgp/{of}"), only(&[Method::GET], get(bgp)));
+    }
+    router
 }
 
 /// What Cilium has not.

@@ -46,6 +46,26 @@ pub struct IpamResponse {
     pub address: AddressPair,
     /// The node's own addresses.
     pub host_addressing: NodeAddressing,
+    /// The IPv4 address once more, with what a plugin may want beside.
+    #[serde(skip_serializing_if = "is_default")]
+    pub ipv4: Option<IpamAddressResponse>,
+    /// The same of IPv6.
+    #[serde(skip_serializing_if = "is_default")]
+    pub ipv6: Option<IpamAddressResponse>,
+}
+
+/// One address of an answer to `POST /ipam`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct IpamAddressResponse {
+    /// Prefixes that are reached without the node's routers.
+    pub cidrs: Vec<String>,
+    /// Name of the timer after which it returns to its pool unless an endpoint claims it.
+    pub expiration_uuid: String,
+    /// The router.
+    pub gateway: String,
+    /// The address.
+    pub ip: String,
 }
 
 /// The node's addresses in the pods' network; the pods' routers.

@@ -12,16 +12,28 @@ const AGGREGATION: &str = "MonitorAggregationLevel";
 enum Changed {
     /// While the agent runs.
     Anytime,
-    /// By that flag at the agent's start.
-    Flag(&'static str),
+    /// While the agent runs, but of the whole node only.
+    OfNode,
     /// Not at all: this agent has no such function, or always does it.
     Never,
+}
+
+/// Whether the agent logs more.
+pub const DEBUG: &str = "Debug";
+
+/// Whose options are changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OptionsOf {
+    /// The node's: of all its endpoints, and the agent's own.
+    Node,
+    /// One endpoint's.
+    Endpoint,
 }
 
 /// Every option of an endpoint, and how it is changed.
 const OPTIONS: [(&str, Changed); 11] = [
     ("ConntrackAccounting", Changed::Never),
-    ("Debug", Changed::Flag("--debug")),
+    (DEBUG, Changed::OfNode),
     ("DebugLB", Changed::Never),
     ("DebugPolicy", Changed::Never),
     ("DropNotification", Changed::Anytime),
@@ -61,6 +73,7 @@ fn value_text(name: &str, value: i64) -> String {
 pub fn parse_options(
     texts: &OptionTexts,
     now: &OptionTexts,
+    of: OptionsOf,
 ) -> Result<BTreeMap<String, i64>, String> {
     let mut changed = BTreeMap::new();
     for (name, text) in texts {
@@ -78,10 +91,14 @@ pub fn parse_options(
             Changed::Anytime => {
                 changed.insert((*known).to_owned(), value);
             }
-            Changed::Flag(_) | Changed::Never if is_now() => {}
-            Changed::Flag(flag) => {
+            Changed::OfNode if of == OptionsOf::Node => {
+                changed.insert((*known).to_owned(), value);
+            }
+            Changed::OfNode | Changed::Never if is_now() => {}
+            Changed::OfNode => {
                 return Err(format!(
-                    "options: {known} cannot be changed while the agent runs: restart it with {flag}"
+                    "options: {known} cannot be changed for one endpoint: change it for the node, by \
+                     PATCH /config"
                 ));
             }
             Changed::Never => {
@@ -141,17 +158,18 @@ mod tests {
     fn only_what_can_change_changes() {
         let now = option_texts(&BTreeMap::new(), &BTreeMap::new());
         let expected = texts(&[("dropnotification", "enabled"), ("Debug", "Disabled")]);
-        let changed = parse_options(&expected, &now).unwrap();
+        let changed = parse_options(&expected, &now, OptionsOf::Endpoint).unwrap();
         assert_eq!(changed, BTreeMap::from([("DropNotification".to_owned(), 1)]));
         for (name, value, says) in [
-            ("Debug", "Enabled", "cannot be changed while the agent runs: restart it with --debug"),
+            ("Debug", "Enabled", "cannot be changed for one endpoint: change it for the node"),
             ("PolicyAuditMode", "Enabled", "cannot be changed here: it is always Disabled"),
             ("ConntrackAccounting", "Enabled", "ConntrackAccounting cannot be changed here"),
             ("Bogus", "Enabled", "unknown option"),
             ("TraceNotification", "perhaps", "Enabled or Disabled"),
             (AGGREGATION, "Extreme", "Lowest"),
         ] {
-            let error = parse_options(&texts(&[(name, value)]), &now).unwrap_err();
+            let of = OptionsOf::Endpoint;
+            let error = parse_options(&texts(&[(name, value)]), &now, of).unwrap_err();
             assert!(error.contains(says), "{error}");
         }
     }

@@ -15,12 +15,15 @@ use volvox_actors::{
 };
 use volvox_inspect::http::{Answer, ApiError, ok};
 use volvox_rest::models::{
-    Configuration, ConfigurationSpec, ConfigurationStatus, KvstoreConfiguration, option_texts,
-    parse_options,
+    Configuration, ConfigurationSpec, ConfigurationStatus, DEBUG, KvstoreConfiguration, OptionsOf,
+    option_texts, parse_options,
 };
 
 use super::{endpoint::not_changed, endpoint_list::views, node::addressing};
-use crate::api::{Api, extract::Json, features};
+use crate::{
+    api::{Api, extract::Json, features},
+    logging,
+};
 
 /// Largest packets that Linux offloads unless told otherwise, bytes.
 const OFFLOAD_BYTES_MAX: u32 = 65536;
@@ -70,7 +73,13 @@ pub(crate) async fn patch(
 
 async fn carry_out(api: &Api, expected: &ConfigurationSpec) -> Answer {
     let now = spec(api);
-    let options = parse_options(&expected.options, &now.options).map_err(ApiError::bad_request)?;
+    let mut options = parse_options(&expected.options, &now.options, OptionsOf::Node)
+        .map_err(ApiError::bad_request)?;
+    // The agent's own: programs write no debug records.
+    if let Some(debug) = options.remove(DEBUG) {
+        logging::set_debug(debug != 0);
+        api.options.set(&BTreeMap::from([(DEBUG.to_owned(), debug)]));
+    }
     let enforcement = expected_enforcement(&expected.policy_enforcement)?;
     let changed = change_options(api, &options).await;
     // Also if it is said to be so: one that was not answered in time may have come true since.

@@ -5,8 +5,8 @@ use serde::Deserialize;
 use volvox_actors::endpoints::{endpoint::Patch, supervisor::EndpointReference};
 use volvox_inspect::http::{Answer, ApiError, ok};
 use volvox_rest::models::{
-    ConfigurationAnswer, EndpointConfiguration, LabelConfiguration, OptionTexts, option_texts,
-    parse_options,
+    ConfigurationAnswer, EndpointConfiguration, LabelConfiguration, OptionTexts, OptionsOf,
+    option_texts, parse_options,
 };
 
 use super::endpoint::{change, view};
@@ -36,7 +36,8 @@ pub(crate) async fn patch(
 ) -> Answer {
     let view = view(&api, &id).await?;
     let now = option_texts(&api.facts.options, &view.options);
-    let options = parse_options(&expected.options, &now).map_err(ApiError::bad_request)?;
+    let options = parse_options(&expected.options, &now, OptionsOf::Endpoint)
+        .map_err(ApiError::bad_request)?;
     let custom = match expected.label_configuration {
         Some(labels) if !labels.user.is_empty() => {
             Some(given_labels("label-configuration.user", &labels.user)?)

@@ -13,7 +13,7 @@ use volvox_actors::endpoints::{
     supervisor::{EndpointReference, EndpointsMsg},
 };
 use volvox_inspect::http::{Answer, ApiError, json_response};
-use volvox_rest::models::{AddressPair, IpamResponse};
+use volvox_rest::models::{AddressPair, IpamAddressResponse, IpamResponse, NodeAddressingElement};
 
 use super::{
     node::addressing,
@@ -63,7 +63,22 @@ pub(crate) async fn allocate(State(api): State<Api>, uri: Uri, headers: HeaderMa
         .map_err(refused)?;
     let address = address_pair(allocated, expires.is_some());
     let host_addressing = addressing(&api).await?;
-    Ok(json_response(StatusCode::CREATED, &IpamResponse { address, host_addressing }))
+    let whole = |ip: Option<IpAddr>, lease: &str, own: Option<&NodeAddressingElement>| {
+        let own = own?;
+        Some(IpamAddressResponse {
+            cidrs: vec![own.alloc_range.clone()],
+            expiration_uuid: lease.to_owned(),
+            gateway: own.ip.map(|ip| ip.to_string()).unwrap_or_default(),
+            ip: ip?.to_string(),
+        })
+    };
+    let own = &host_addressing;
+    let ipv4 =
+        whole(address.ipv4.map(Into::into), &address.ipv4_expiration_uuid, own.ipv4.as_ref());
+    let ipv6 =
+        whole(address.ipv6.map(Into::into), &address.ipv6_expiration_uuid, own.ipv6.as_ref());
+    let answer = IpamResponse { address, host_addressing, ipv4, ipv6 };
+    Ok(json_response(StatusCode::CREATED, &answer))
 }
 
 pub(crate) async fn reserve(State(api): State<Api>, Segment(ip): Segment, uri: Uri) -> Answer {

@@ -108,8 +108,14 @@ fn options_of_all_endpoints_are_changed() {
     assert_eq!(living["status"]["realized"]["options"]["TraceNotification"], "Enabled");
     let config = api.get("/v1/config").body;
     assert_eq!(config["status"]["realized"]["options"]["TraceNotification"], "Enabled");
+    // How much the agent logs is its own affair, and no endpoint's.
+    let debug = change(r#"{"options":{"Debug":"Enabled"}}"#);
+    assert_eq!(debug.status, 200, "{debug:?}");
+    assert_eq!(debug.body["options"]["Debug"], "Enabled");
+    let living = api.get("/v1/endpoint/7").body;
+    assert_eq!(living["status"]["realized"]["options"]["Debug"], "Disabled");
     for (body, says) in [
-        (r#"{"options":{"Debug":"Enabled"}}"#, "Debug cannot be changed"),
+        (r#"{"options":{"DebugLB":"Enabled"}}"#, "DebugLB cannot be changed"),
         (r#"{"options":{"Nonsense":"Enabled"}}"#, "unknown option \"Nonsense\""),
         (r#"{"policy-enforcement":"perhaps"}"#, "use default, always, never"),
     ] {
@@ -180,6 +186,10 @@ fn addresses_are_handed_out_and_given_back() {
             },
             "host-addressing": {
                 "ipv4": {"alloc-range": "10.1.0.0/16", "enabled": true, "ip": "10.1.0.1"},
+            },
+            "ipv4": {
+                "cidrs": ["10.1.0.0/16"], "expiration-uuid": "lease-10.1.0.7",
+                "gateway": "10.1.0.1", "ip": "10.1.0.7",
             },
         })
     );

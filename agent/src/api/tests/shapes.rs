@@ -421,3 +421,49 @@ fn what_the_agent_shows_of_itself() {
     }
     assert_eq!(api.get("/v1/volvox/actors/4711").status, 404);
 }
+
+#[test]
+fn what_is_not_there_is_said_in_the_form_of_its_answers() {
+    let api = with_endpoint();
+    assert_shape(&api, "/v1/fqdn/names", &json!({"FQDNPolicySelectors": [], "DNSPollNames": []}));
+    assert_shape(&api, "/v1/cgroup-dump-metadata", &json!({"pod-metadatas": []}));
+    assert_shape(&api, "/v1/lrp", &json!([]));
+    for (path, status) in [
+        ("fqdn/cache", 404),
+        ("fqdn/cache/442", 404),
+        ("prefilter", 500),
+        ("bgp/peers", 501),
+        ("bgp/routes", 501),
+        ("bgp/route-policies", 501),
+        ("map/cilium_lxc/events", 404),
+    ] {
+        let answer = api.get(&format!("/v1/{path}"));
+        assert_eq!(answer.status, status, "{path}: {answer:?}");
+        // As Cilium's errors are: a text, and no object.
+        assert!(answer.body.is_string(), "{path}: {answer:?}");
+    }
+    assert_eq!(api.call(Method::DELETE, "/v1/fqdn/cache", String::new()).status, 200);
+}
+
+#[test]
+fn an_address_that_is_handed_out() {
+    let api = Fixture::new();
+    let answer = api.call(Method::POST, "/v1/ipam?owner=shop%2Fweb&expiration=true", String::new());
+    assert_eq!(answer.status, 201, "{answer:?}");
+    let mut found = Vec::new();
+    let whole = json!({
+        "cidrs": ["text"], "expiration-uuid": "text", "gateway": "text", "ip": "text",
+    });
+    let shape = json!({
+        "address": {"ipv4": "text", "ipv4-pool-name": "text", "ipv4-expiration-uuid": "text"},
+        "host-addressing": {"ipv4": {"alloc-range": "text", "enabled": true, "ip": "text"}},
+        "ipv4": whole,
+    });
+    differences(&shape, &answer.body, "", &mut found);
+    assert!(found.is_empty(), "{found:#?}\n{:#}", answer.body);
+    assert_eq!(answer.body["ipv4"]["ip"], answer.body["address"]["ipv4"]);
+    assert_eq!(
+        answer.body["ipv4"]["expiration-uuid"],
+        answer.body["address"]["ipv4-expiration-uuid"]
+    );
+}
