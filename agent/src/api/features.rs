@@ -89,8 +89,8 @@ pub(super) fn protocols(features: &Features) -> Map<String, Value> {
         .collect()
 }
 
-/// What is done in the place of a kube-proxy. Whoever reads it expects to be told of node ports, whether
-/// they are served or not.
+/// What is done in the place of a kube-proxy. Whoever reads it expects to be told of each function, whether
+/// it is served or not: Cilium's client falls over one that is left out.
 pub(super) fn kube_proxy_replacement(
     features: &Features,
     devices: &DevicesStatus,
@@ -122,11 +122,19 @@ pub(super) fn kube_proxy_replacement(
         devices: running().map(|device| device.name.clone()).collect(),
         direct_routing_device: running().next().map(|device| device.name.clone()),
         features: json!({
+            "annotations": [],
+            "bpfSocketLBHostnsOnly": false,
             "externalIPs": { "enabled": replaces },
+            "gracefulTermination": { "enabled": true },
             "hostPort": { "enabled": replaces },
+            "nat46X64": {
+                "enabled": false, "gateway": { "enabled": false, "prefixes": [] },
+                "service": { "enabled": false },
+            },
             "nodePort": node_port,
             "sessionAffinity": { "enabled": true },
             "socketLB": { "enabled": features.socket_lb },
+            "socketLBTracing": { "enabled": false },
         }),
     }
 }

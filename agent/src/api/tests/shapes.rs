@@ -216,6 +216,13 @@ fn the_agents_health() {
                         "mode": "text", "portMax": 0, "portMin": 0,
                     },
                     "sessionAffinity": {"enabled": true}, "socketLB": {"enabled": true},
+                    "annotations": [], "bpfSocketLBHostnsOnly": true,
+                    "gracefulTermination": {"enabled": true},
+                    "socketLBTracing": {"enabled": true},
+                    "nat46X64": {
+                        "enabled": true, "service": {"enabled": true},
+                        "gateway": {"enabled": true, "prefixes": []},
+                    },
                 },
                 "mode": "text",
             },
