@@ -7,6 +7,7 @@
 
 mod bounds;
 mod container_runtime;
+mod destination;
 mod devices;
 mod endpoint_name;
 mod endpoint_spec;

@@ -18,6 +18,7 @@ mod departures;
 mod derived;
 mod difference;
 mod error;
+mod explain;
 mod fit;
 mod groups;
 mod identities;
@@ -25,6 +26,7 @@ mod identity_users;
 mod knowledge;
 mod lookup;
 mod messages;
+mod misfit;
 mod named;
 mod news;
 mod ordered_fit;
@@ -62,6 +64,7 @@ pub use departures::{Departure, DepartureMeaning};
 pub use derived::DerivedFilter;
 pub use difference::Difference;
 pub use error::{Effect, PolicyError, Unsupported};
+pub use explain::{NearestRule, PacketExplained, PacketFate, PacketQuestion, SelectingPolicy};
 pub use fit::{fit, opens};
 pub use groups::MissingGroup;
 pub use identities::{IdentityView, PeerFacts};
@@ -70,6 +73,7 @@ pub use messages::{
     EndpointPolicy, IdentityUser, PolicyMsg, PolicySelector, PolicyView, RefusedPolicy,
     WrittenPolicies, WrittenRule,
 };
+pub use misfit::{Misfit, RulePart};
 pub use news::{AwaitedEndpoints, InheritResult, PolicyNews, Reached, Successors};
 pub use parse::{RefusedDocument, namespace_selector, parse, pod_selector};
 pub use peer::{

@@ -3,6 +3,7 @@
 
 mod dropped;
 mod regenerated;
+mod traffic;
 mod unborn;
 
 use std::path::Path;
@@ -50,14 +51,14 @@ pub(super) async fn run(
         let number = number(client, places.bpf_root, id).await?;
         return dropped::run(client, out, places.bpf_root, number, question).await;
     }
+    if let Some(to) = &question.to {
+        return traffic::run(client, out, id, to, question).await;
+    }
     let path = format!("/volvox/endpoint/{}/why", escape(id));
     match client.get::<Why>(&path).await {
         Ok(why) => out.answer(&why, one),
         // The dead cannot be asked, but they left a record.
-        Err(error @ RestError::Unreachable { .. }) => match endpoint_number(places.bpf_root, id) {
-            Ok(number) => of_the_dead(out, places.state_dir, number, error),
-            Err(_) => Err(error.into()),
-        },
+        Err(error @ RestError::Unreachable { .. }) => of_the_dead(out, places, id, error),
         Err(error) if error.status() == Some(404) => {
             let lost = Evidence::at(places.state_dir).lost(&boot_id());
             let is_it = |lost: &&Lost| {
@@ -162,14 +163,17 @@ fn sentence(wait: &WaitEntry) -> String {
 /// Answers from the recorder of an agent that does not run.
 fn of_the_dead(
     out: &mut Output<'_>,
-    state_dir: &Path,
-    endpoint: u16,
+    places: &Places<'_>,
+    name: &str,
     unreachable: RestError,
 ) -> Result<(), ClientError> {
-    let Ok(flight) = trace::read(state_dir, &Lifetime::Current) else {
+    let Ok(flight) = trace::read(places.state_dir, &Lifetime::Current) else {
         return Err(unreachable.into());
     };
     let story = Story::new(&flight);
+    let Ok(endpoint) = trace::endpoint_in(&story, places.bpf_root, name) else {
+        return Err(unreachable.into());
+    };
     let end = story.end();
     let Some((state, reason, since)) = story.state(endpoint) else {
         return Err(ClientError::NotFound(format!(
@@ -191,8 +195,8 @@ fn of_the_dead(
         chain,
         ..Why::default()
     };
-    if out.is_json() {
-        return out.json(&why);
+    if out.is_for_programs() {
+        return out.value(&why);
     }
     let Life { number, pid, .. } = &flight.life;
     out.line(format!(

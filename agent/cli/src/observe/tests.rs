@@ -17,7 +17,7 @@ fn parsed(words: &str) -> ObserveArguments {
 }
 
 fn asked(words: &str) -> GetFlowsRequest {
-    request(&parsed(words), Format::Json).unwrap()
+    request(&parsed(words), &Format::Json).unwrap()
 }
 
 fn one(filter: FlowFilter) -> Vec<FlowFilter> {
@@ -46,7 +46,7 @@ fn a_span_is_asked_for_as_hubble_does() {
     assert_eq!(asked("-f --until 5m").until, None);
     let ago = now() - asked("--since 1h").since.unwrap().nanoseconds();
     assert!((3599..3700).contains(&(ago / 1_000_000_000)), "{ago}");
-    let error = request(&parsed("--since yesterday"), Format::Json).unwrap_err();
+    let error = request(&parsed("--since yesterday"), &Format::Json).unwrap_err();
     assert!(matches!(error, ClientError::Usage(ref it) if it.contains("yesterday")), "{error}");
 }
 
@@ -73,14 +73,14 @@ fn filters_are_those_that_hubble_sends() {
     let flags = asked("--tcp-flags syn,ack").whitelist[0].tcp_flags[0];
     assert_eq!((flags.syn, flags.ack, flags.fin), (true, true, false));
     for wrong in ["--verdict x", "--type x", "--tcp-flags x", "--identity x", "--type trace:x"] {
-        let error = request(&parsed(wrong), Format::Json).unwrap_err();
+        let error = request(&parsed(wrong), &Format::Json).unwrap_err();
         assert!(matches!(error, ClientError::Usage(_)), "{wrong}: {error}");
     }
 }
 
 #[test]
 fn the_mask_of_flows_for_people_is_one_that_the_server_takes() {
-    let paths = request(&parsed("--print-policy-names"), Format::Table).unwrap();
+    let paths = request(&parsed("--print-policy-names"), &Format::Table).unwrap();
     let paths = paths.field_mask.unwrap().paths;
     assert!(volvox_hubble::mask::Mask::of_flow(&paths).is_ok());
     assert_eq!(asked("").field_mask, None, "programs get all");

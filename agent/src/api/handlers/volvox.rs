@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use axum::{extract::State, http::Uri};
 use volvox_actors::{
     endpoints::{
-        build_queue::BuildQueueMsg, endpoint::Level, ipam::IpamMsg, supervisor::EndpointsMsg,
+        build_queue::BuildQueueMsg, endpoint::Level, endpoint_called, ipam::IpamMsg,
+        supervisor::EndpointsMsg,
     },
     host::{CellId, Wait, Waits, Whom},
-    model::{Labels, drift::Drift},
+    model::{EndpointId, Labels, drift::Drift},
     node::{conntrack::ConntrackMsg, devices::DevicesMsg, local_node::NodeMsg},
     node_supervisor::NodeSupervisor,
     policy::{ipcache::IpcacheMsg, rules::PolicyMsg},
@@ -80,7 +81,7 @@ pub(crate) async fn waits(State(api): State<Api>) -> Answer {
 /// Why an endpoint is not further than it is.
 pub(crate) async fn why(State(api): State<Api>, Segment(id): Segment) -> Answer {
     let view = view(&api, &id).await?;
-    let name = format!("endpoint {}", view.id);
+    let id = view.id;
     let (what, subject) = (format!("GET /volvox/endpoint/{}/why", view.id), view.subject());
     let remarks = |reply| PolicyMsg::Remarks { subject, reply };
     let policies = api.gateway.ask(what, |node| &node.policy, remarks).await?;
@@ -89,7 +90,7 @@ pub(crate) async fn why(State(api): State<Api>, Segment(id): Segment) -> Answer 
     let look = move |node_supervisor: &NodeSupervisor| {
         let (names, now) = (names(node_supervisor), node_supervisor.host.now());
         let entry = |wait: &Wait| WaitEntry::new(wait, &names, now);
-        let chain = chain(node_supervisor, &names, &name);
+        let chain = chain(node_supervisor, &names, id);
         let queues =
             chain.iter().any(|wait| wait.whom == Whom::Cell(node_supervisor.build_queue.id()));
         let cycle = node_supervisor.host.with_waits(Waits::cycle);
@@ -118,23 +119,28 @@ pub(crate) async fn why(State(api): State<Api>, Segment(id): Segment) -> Answer 
 async fn building(api: &Api) -> Result<(Vec<String>, Vec<WaitEntry>), ApiError> {
     let what = "GET /volvox/endpoint/why";
     let queue = api.gateway.ask(what, |node| &node.build_queue, BuildQueueMsg::Show).await?;
-    let building: Vec<_> = queue.building.iter().map(|id| format!("endpoint {id}")).collect();
-    let of = building.clone();
+    let ids: Vec<EndpointId> = queue.building.iter().copied().collect();
     let look = move |node_supervisor: &NodeSupervisor| {
         let (names, now) = (names(node_supervisor), node_supervisor.host.now());
-        let waits = of.iter().flat_map(|name| chain(node_supervisor, &names, name));
-        waits.map(|wait| WaitEntry::new(&wait, &names, now)).collect()
+        let waits = ids.iter().flat_map(|id| chain(node_supervisor, &names, *id));
+        let waits = waits.map(|wait| WaitEntry::new(&wait, &names, now)).collect();
+        let called = |id: &EndpointId| {
+            let found = names.values().find(|name| endpoint_called(name) == Some(id.0));
+            found.cloned().unwrap_or_else(|| format!("endpoint {id}"))
+        };
+        (ids.iter().map(called).collect(), waits)
     };
-    Ok((building, api.gateway.look(look).await?))
+    Ok(api.gateway.look(look).await?)
 }
 
-/// The chain of waits that begins at an actor of that name.
+/// The chain of waits that begins at the actor of an endpoint.
 fn chain(
     node_supervisor: &NodeSupervisor,
     names: &BTreeMap<CellId, String>,
-    name: &str,
+    id: EndpointId,
 ) -> Vec<Wait> {
-    let cell = names.iter().find(|(_, known)| *known == name).map(|(cell, _)| *cell);
+    let found = names.iter().find(|(_, known)| endpoint_called(known) == Some(id.0));
+    let cell = found.map(|(cell, _)| *cell);
     cell.map_or_else(Vec::new, |cell| node_supervisor.host.with_waits(|waits| waits.chain(cell)))
 }
 
