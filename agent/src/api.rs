@@ -6,6 +6,7 @@
 //! string that names the thing and the remedy.
 
 mod bounds;
+mod causes;
 mod container_runtime;
 mod destination;
 mod devices;

@@ -65,6 +65,9 @@ impl<'a> Output<'a> {
             Format::Jsonpath(_) => self.part(value)?,
             _ => serde_json::to_string_pretty(value).map_err(failed)?,
         };
+        if text.is_empty() {
+            return Ok(());
+        }
         self.line(text.trim_end_matches('\n'))
     }
 

@@ -6,9 +6,15 @@ mod regenerated;
 mod traffic;
 mod unborn;
 
-use std::path::Path;
+use std::{
+    path::Path,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
-use volvox_actors::host::flight::{Life, RecordedWait};
+use volvox_actors::{
+    host::flight::{Life, RecordedWait},
+    model::Timestamp,
+};
 use volvox_inspect::{
     evidence::{Evidence, Lost},
     flight::boot_id,
@@ -16,14 +22,14 @@ use volvox_inspect::{
 };
 use volvox_rest::{
     RestClient, RestError, escape,
-    models::{Endpoint, PruningWait, WaitEntry, WaitList, Why},
+    models::{Endpoint, PruningWait, RootCause, WaitEntry, WaitList, Why},
 };
 
 use super::{
     args::{Lifetime, Question},
     error::ClientError,
     named::endpoint_number,
-    output::{Output, seconds},
+    output::{Output, count, seconds},
     restore::lost_line,
     trace,
 };
@@ -107,19 +113,69 @@ async fn number(client: &RestClient, bpf_root: &Path, id: &str) -> Result<u16, C
     }
 }
 
+/// So few waits are shown each by itself, too.
+const FEW: usize = 8;
+
 fn all(out: &mut Output<'_>, list: &WaitList) -> Result<(), ClientError> {
     list.pruning.iter().try_for_each(|PruningWait { what, whom }| {
-        out.line(format!("Pruning of {what} waits for {whom}: nothing of them is removed before."))
+        let text = format!("Pruning of {what} waits for {whom}: nothing of them is removed before.");
+        out.paragraph(&text, 2)
     })?;
     if list.waits.is_empty() {
         return out.line("Nobody waits for anybody.");
     }
-    let rows = list.waits.iter().map(|wait| {
-        let (since, left) = (seconds(wait.since_seconds), seconds(wait.left_seconds));
-        [wait.who.clone(), wait.whom.clone(), wait.why.clone(), since, left]
-    });
-    out.table(["WHO", "WAITS FOR", "ABOUT", "SINCE", "AT MOST"], rows)?;
+    list.causes.iter().try_for_each(|cause| out.paragraph(&cause_text(cause), 2))?;
+    if list.waits.len() > FEW && !out.is_wide() {
+        out.line(format!("`volvox why -o wide` shows each of {} waits.", list.waits.len()))?;
+    } else {
+        out.line("")?;
+        let rows = list.waits.iter().map(|wait| {
+            let (since, left) = (seconds(wait.since_seconds), seconds(wait.left_seconds));
+            [wait.who.clone(), wait.whom.clone(), wait.why.clone(), since, left]
+        });
+        out.table(["WHO", "WAITS FOR", "ABOUT", "SINCE", "AT MOST"], rows)?;
+    }
     ring(out, &list.cycle)
+}
+
+/// What waits come down to, since when, and whom that concerns.
+fn cause_text(cause: &RootCause) -> String {
+    let what = match (&cause.error, &cause.about) {
+        (Some(error), _) => {
+            let mut error = error.clone();
+            if let Some(first) = error.get_mut(..1) {
+                first.make_ascii_uppercase();
+            }
+            error
+        }
+        (None, Some(about)) => format!("{} is waited for: {about}", cause.whom),
+        (None, None) => format!("{} is waited for", cause.whom),
+    };
+    let numbers = [
+        (cause.sources.len(), "source", ""),
+        (cause.keeping.len(), "endpoint", " keep their policy"),
+        (cause.endpoints.len(), "endpoint", " wait"),
+        (cause.pods, "new pod", " wait"),
+        (cause.others.len(), "other", " wait"),
+    ];
+    let texts = numbers.into_iter().filter(|(number, ..)| *number > 0).map(|(number, thing, does)| {
+        let does = match (number, does) {
+            (1, " keep their policy") => " keeps its policy",
+            (1, " wait") => " waits",
+            (_, does) => does,
+        };
+        format!("{}{does}", count(number, thing))
+    });
+    let whom = texts.collect::<Vec<_>>().join(", ");
+    format!("{what}, since {} ({}): {whom}.", clock(cause.since_seconds), seconds(cause.since_seconds))
+}
+
+/// The time of day, UTC, so many seconds ago.
+fn clock(ago: f64) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let then = now.saturating_sub(Duration::from_secs_f64(ago.max(0.0)));
+    let nanos = u64::try_from(then.as_nanos()).unwrap_or(u64::MAX);
+    Timestamp::from_nanos(nanos).0.get(11..19).unwrap_or_default().to_owned()
 }
 
 fn ring(out: &mut Output<'_>, cycle: &[WaitEntry]) -> Result<(), ClientError> {

@@ -37,8 +37,10 @@ async fn look(client: &RestClient) -> Result<Option<String>, RestError> {
     let answer = client.send(Method::GET, "/healthz", &headers, None::<&Value>).await?;
     let StatusAnswer { cilium, .. } = answer.json()?;
     if cilium.state != "Ok" {
-        let said = cilium.msg.split_once("; ").map_or(cilium.msg.as_str(), |(_, said)| said);
-        return Ok(Some(format!("{}: {said}", cilium.state)));
+        // The version comes first.
+        let mut said = cilium.msg.split("; ").skip(1);
+        let (first, more) = (said.next().unwrap_or_default(), said.next().map_or("", |_| "; …"));
+        return Ok(Some(format!("{}: {first}{more}", cilium.state)));
     }
     let restore: RestoreReport = client.get("/volvox/restore").await?;
     Ok((!restore.finished).then(|| "it restores endpoints".to_owned()))

@@ -28,7 +28,7 @@ use super::{
     query::{first, query},
 };
 use crate::api::{
-    Api, endpoint_name::target, extract::Segment, pools, sharing::Sharing, verify::verify_devices,
+    Api, causes::causes, endpoint_name::target, extract::Segment, pools, sharing::Sharing, verify::verify_devices,
 };
 
 /// Every actor.
@@ -64,7 +64,7 @@ pub(crate) async fn waits(State(api): State<Api>) -> Answer {
             WaitList {
                 waits: waits.iter().map(entry).collect(),
                 cycle: cycle.iter().flat_map(|cycle| &cycle.0).map(entry).collect(),
-                pruning: Vec::new(),
+                ..WaitList::default()
             }
         })
     };
@@ -75,7 +75,9 @@ pub(crate) async fn waits(State(api): State<Api>) -> Answer {
         what: "services and backends of an earlier life".to_owned(),
         whom: source.name().to_owned(),
     });
-    ok(&WaitList { pruning: pruning.collect(), ..waits })
+    let sources = crate::api::sources::gather(&api, what).await?;
+    let causes = causes(&waits.waits, &sources);
+    ok(&WaitList { pruning: pruning.collect(), causes, ..waits })
 }
 
 /// Why an endpoint is not further than it is.
