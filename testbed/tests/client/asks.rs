@@ -9,7 +9,7 @@ use volvox_testbed::lab::{self, Node, Pod, wait_for};
 
 use super::{
     monitor::Monitor,
-    setup::{offend, start},
+    setup::start,
 };
 
 /// Stands where secrets stand.

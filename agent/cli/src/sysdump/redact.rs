@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use regex_lite::{Captures, Regex};
+use regex::{Captures, Regex};
 use serde_json::Value;
 
 /// What stands in place of a secret.
