@@ -472,4 +472,3 @@ pub(super) enum RestoreCommand {
     /// agent
     Lives,
 }
-

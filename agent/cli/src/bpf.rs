@@ -40,7 +40,8 @@ pub(super) fn run(
         }
         BpfCommand::Nat(FlowsCommand::List) => translations(out, &dump),
         BpfCommand::Nat(FlowsCommand::Flush { yes }) => {
-            let warning = "Every connection that leaves this node with the node's address will be cut off.";
+            let warning =
+                "Every connection that leaves this node with the node's address will be cut off.";
             flush(out, yes, (warning, "translation"), || dump.flush_translations())
         }
         BpfCommand::Metrics(ListCommand::List) => counters::list(out, &dump),

@@ -28,7 +28,8 @@ pub(super) async fn run(
     match command {
         List { listing, labels } => {
             let path = format!("/endpoint{}", label_query(&labels));
-            list(out, &listing, async || none_is_empty(client.get::<Vec<Endpoint>>(&path).await)).await
+            list(out, &listing, async || none_is_empty(client.get::<Vec<Endpoint>>(&path).await))
+                .await
         }
         Get { endpoint: name } => {
             let found: Endpoint = client.get(&path(&name.id, "")).await?;

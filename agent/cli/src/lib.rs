@@ -48,11 +48,7 @@ use clap::{CommandFactory, Parser};
 use volvox_rest::RestClient;
 
 pub use self::{args::Arguments, error::ClientError};
-use self::{
-    args::Command,
-    output::Output,
-    why::Places,
-};
+use self::{args::Command, output::Output, why::Places};
 
 /// How long the agent may take to answer: longer than it waits for its own actors.
 const DEADLINE: Duration = Duration::from_secs(90);

@@ -69,7 +69,9 @@ fn show(out: &mut Output<'_>, events: &[MapEvent]) -> Result<(), ClientError> {
     for event in events {
         match out.is_for_programs() {
             true => out.record(event)?,
-            false => out.line(event.cells().iter().map(|it| it.replace('\n', ",")).collect::<Vec<_>>().join("  "))?,
+            false => out.line(
+                event.cells().iter().map(|it| it.replace('\n', ",")).collect::<Vec<_>>().join("  "),
+            )?,
         }
     }
     out.flush()

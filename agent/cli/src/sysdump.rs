@@ -253,7 +253,8 @@ fn recordings(all: &mut Collection, state_dir: &Path) -> Result<(), ClientError>
         let flight = flight.map(|it| json!({ "life": it.life, "events": it.events }));
         all.value(&format!("recordings/{name}"), flight)?;
     }
-    let restored: Vec<_> = evidence.lives().into_iter().filter_map(|it| evidence.life(it)).collect();
+    let restored: Vec<_> =
+        evidence.lives().into_iter().filter_map(|it| evidence.life(it)).collect();
     let restored: Vec<_> = restored.iter().map(|life| &*life.report).collect();
     all.value("recordings/restored", Ok::<_, String>(restored))?;
     all.value("recordings/lost", Ok::<_, String>(evidence.lost(&boot_id())))

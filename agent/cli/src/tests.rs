@@ -70,9 +70,15 @@ fn manifests_are_judged_without_an_agent() {
     assert!(ran.error.contains("1 file without a policy (--allow-empty"), "{}", ran.error);
     assert_eq!(run(&socket, &format!("policy validate --allow-empty {empty} {good}")).code, 0);
     let l7 = policy(80).replace("TCP}]", "TCP}], rules: {http: [{path: /}]}");
-    let closed = file("closed.yaml", &l7.replace("toPorts:\n    - ports", "toPorts:\n    - {ports").replace("]}\n", "]}}\n"));
+    let closed = file(
+        "closed.yaml",
+        &l7.replace("toPorts:\n    - ports", "toPorts:\n    - {ports").replace("]}\n", "]}}\n"),
+    );
     let ran = run(&socket, &format!("policy validate {closed}"));
-    assert!(ran.code == 0 && ran.text.contains("the rule fails closed; --strict refuses it"), "{ran:?}");
+    assert!(
+        ran.code == 0 && ran.text.contains("the rule fails closed; --strict refuses it"),
+        "{ran:?}"
+    );
     let ran = run(&socket, &format!("policy validate --strict {closed}"));
     assert_eq!((ran.code, ran.error.as_str()), (1, "1 part of rules that fail closed"));
     let ran = run(&socket, &format!("-o json policy validate {closed}"));
@@ -195,7 +201,9 @@ fn every_command_line_is_well_formed_and_help_names_the_formats() {
     for format in ["wide", "yaml", "jsonpath=TEMPLATE"] {
         assert!(help.contains(format), "{format}: {help}");
     }
-    for command in ["ep list -A -o wide", "svc list -n shop -w", "get no -w -o yaml", "get ep shop/web"] {
+    for command in
+        ["ep list -A -o wide", "svc list -n shop -w", "get no -w -o yaml", "get ep shop/web"]
+    {
         let words = ["volvox"].into_iter().chain(command.split(' '));
         assert!(Arguments::try_parse_from(words).is_ok(), "{command}");
     }

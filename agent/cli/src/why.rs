@@ -118,7 +118,8 @@ const FEW: usize = 8;
 
 fn all(out: &mut Output<'_>, list: &WaitList) -> Result<(), ClientError> {
     list.pruning.iter().try_for_each(|PruningWait { what, whom }| {
-        let text = format!("Pruning of {what} waits for {whom}: nothing of them is removed before.");
+        let text =
+            format!("Pruning of {what} waits for {whom}: nothing of them is removed before.");
         out.paragraph(&text, 2)
     })?;
     if list.waits.is_empty() {
@@ -158,16 +159,21 @@ fn cause_text(cause: &RootCause) -> String {
         (cause.pods, "new pod", " wait"),
         (cause.others.len(), "other", " wait"),
     ];
-    let texts = numbers.into_iter().filter(|(number, ..)| *number > 0).map(|(number, thing, does)| {
-        let does = match (number, does) {
-            (1, " keep their policy") => " keeps its policy",
-            (1, " wait") => " waits",
-            (_, does) => does,
-        };
-        format!("{}{does}", count(number, thing))
-    });
+    let texts =
+        numbers.into_iter().filter(|(number, ..)| *number > 0).map(|(number, thing, does)| {
+            let does = match (number, does) {
+                (1, " keep their policy") => " keeps its policy",
+                (1, " wait") => " waits",
+                (_, does) => does,
+            };
+            format!("{}{does}", count(number, thing))
+        });
     let whom = texts.collect::<Vec<_>>().join(", ");
-    format!("{what}, since {} ({}): {whom}.", clock(cause.since_seconds), seconds(cause.since_seconds))
+    format!(
+        "{what}, since {} ({}): {whom}.",
+        clock(cause.since_seconds),
+        seconds(cause.since_seconds)
+    )
 }
 
 /// The time of day, UTC, so many seconds ago.

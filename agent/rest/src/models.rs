@@ -61,8 +61,8 @@ pub use status::{
 };
 pub use traffic::{Traffic, TrafficEnd, TrafficPath, TrafficService, TrafficSide};
 pub use volvox::{
-    Actor, Collecting, IpamLease, PruningWait, Recorder, Regenerated, Repaired, RootCause, WaitEntry,
-    WaitList, Why,
+    Actor, Collecting, IpamLease, PruningWait, Recorder, Regenerated, Repaired, RootCause,
+    WaitEntry, WaitList, Why,
 };
 pub use volvox_actors::model::Timestamp;
 

@@ -22,7 +22,8 @@ pub(super) fn causes(waits: &[WaitEntry], sources: &[Source]) -> Vec<RootCause> 
     for wait in waits {
         of.entry(wait.who.as_str()).or_default().push(wait);
     }
-    let errors: BTreeSet<String> = waits.iter().filter_map(failure).map(|(_, error)| error).collect();
+    let errors: BTreeSet<String> =
+        waits.iter().filter_map(failure).map(|(_, error)| error).collect();
     let mut found: BTreeMap<String, RootCause> = BTreeMap::new();
     for wait in waits {
         let end = end(wait, &of);
@@ -159,11 +160,8 @@ mod tests {
     #[test]
     fn sources_say_for_how_long_and_a_ring_ends() {
         let why = "pods, which stay as they were: gone; tried 2 times, and again after this";
-        let source = Source {
-            name: "pods".to_owned(),
-            silent_seconds: Some(120.0),
-            ..Source::default()
-        };
+        let source =
+            Source { name: "pods".to_owned(), silent_seconds: Some(120.0), ..Source::default() };
         let found = causes(&[wait("source pods", "time", why, 1.0)], &[source]);
         assert_eq!(found[0].since_seconds, 120.0);
         let ring = [wait("a", "b", "x", 1.0), wait("b", "a", "y", 1.0)];

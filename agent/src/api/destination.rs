@@ -93,7 +93,9 @@ fn split_port(text: &str) -> Result<(&str, Option<Port>), String> {
         return match after.strip_prefix(':') {
             Some(port) => Ok((address, Some(parse_port(port)?))),
             None if after.is_empty() => Ok((address, None)),
-            None => Err(format!("{text:?}: after an address in brackets a colon and a port follow")),
+            None => {
+                Err(format!("{text:?}: after an address in brackets a colon and a port follow"))
+            }
         };
     }
     let begins = PREFIXES.iter().find(|prefix| text.starts_with(**prefix));
@@ -102,9 +104,7 @@ fn split_port(text: &str) -> Result<(&str, Option<Port>), String> {
         // An attachment has a colon of its own, before its interface.
         Some(_) if begins == Some(&"cni-attachment-id:") => Ok((text, None)),
         Some(_) if begins == Some(&"ipv6:") => Ok((text, None)),
-        Some((before, port)) => {
-            Ok((&text[..skipped + before.len()], Some(parse_port(port)?)))
-        }
+        Some((before, port)) => Ok((&text[..skipped + before.len()], Some(parse_port(port)?))),
         None => Ok((text, None)),
     }
 }
@@ -146,7 +146,9 @@ fn parse_place(text: &str) -> Result<Place, String> {
         return Ok(Place::Service { namespace, name });
     }
     match text {
-        "" => Err("to whom? Say NAMESPACE/POD:PORT, svc/NAMESPACE/NAME:PORT or ADDRESS:PORT".into()),
+        "" => {
+            Err("to whom? Say NAMESPACE/POD:PORT, svc/NAMESPACE/NAME:PORT or ADDRESS:PORT".into())
+        }
         text => Ok(Place::Named(text.to_owned())),
     }
 }

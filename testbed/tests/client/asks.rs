@@ -7,10 +7,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use volvox_testbed::lab::{self, Node, Pod, wait_for};
 
-use super::{
-    monitor::Monitor,
-    setup::start,
-};
+use super::{monitor::Monitor, setup::start};
 
 /// Stands where secrets stand.
 const SECRET: &str = "S3CRET";
@@ -26,6 +23,19 @@ fn what_people_ask_is_answered_as_the_datapath_does() {
         lists_are_as_kubectl_shows_them(&node)?;
         flows_are_forgotten_once_somebody_says_so(&node)?;
         no_secret_is_in_a_sysdump(&node)?;
+        for w in [
+            "why bad --to shop/web:80",
+            "why 10.99.0.1 --to shop/web:81",
+            "why bad --to svc/shop/web:80",
+            "get ep -o wide",
+            "node list",
+            "policy selectors",
+            "bpf metrics list",
+            "map events policy --last 4",
+            "why shop/web --to 192.0.2.77:443",
+        ] {
+            println!("== volvox {w}\n{}", node.volvox(w)?);
+        }
         a_recording_speaks_of_pods(&mut node)
     });
 }
@@ -139,7 +149,10 @@ fn flows_are_forgotten_once_somebody_says_so(node: &Node) -> Result<()> {
 /// Neither the environment nor a log puts a secret into the archive.
 fn no_secret_is_in_a_sysdump(node: &Node) -> Result<()> {
     let (archive, log) = (lab::path("dump.tar.gz"), lab::path("agent.log"));
-    fs::write(&log, format!("etcd at http://root:{SECRET}@10.0.0.1\npassword={SECRET}\nthe end\n"))?;
+    fs::write(
+        &log,
+        format!("etcd at http://root:{SECRET}@10.0.0.1\npassword={SECRET}\nthe end\n"),
+    )?;
     let words = format!("-o json sysdump --file {} --log {}", archive.display(), log.display());
     let output = node.client(&words).env("ETCD_PASSWORD", SECRET).env("TOKEN", SECRET).output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

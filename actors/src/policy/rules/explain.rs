@@ -129,8 +129,7 @@ impl Repository {
                 Enforcement::Never => false,
                 Enforcement::Always => true,
                 Enforcement::Default => {
-                    labels.has_reserved("init")
-                        || selected_by.iter().any(|policy| policy.enforces)
+                    labels.has_reserved("init") || selected_by.iter().any(|policy| policy.enforces)
                 }
             },
             selected_by,
@@ -227,7 +226,8 @@ impl Policies {
         }
         if !known.ready {
             explained.remarks.push(
-                "not all policies are known yet: the endpoint keeps those of an earlier run".to_owned(),
+                "not all policies are known yet: the endpoint keeps those of an earlier run"
+                    .to_owned(),
             );
         } else if question.asks(&resolved.rows).passes() != verdict.passes() {
             let then = if verdict.passes() { "denied" } else { "allowed" };

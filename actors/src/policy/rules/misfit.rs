@@ -73,7 +73,8 @@ pub(super) fn misfits(
     let unsupported = unsupported(policy, clause).filter(|_| peer.is_some() || port.is_some());
     match unsupported {
         Some(problem) => {
-            let says_nothing = |ports: &ClausePorts| matches!(ports, ClausePorts::Of(it) if it.is_empty());
+            let says_nothing =
+                |ports: &ClausePorts| matches!(ports, ClausePorts::Of(it) if it.is_empty());
             let nobody = matches!(&clause.peers, ClausePeers::Of(it) if it.is_empty());
             found.extend(peer.filter(|_| !nobody));
             found.extend(port.filter(|_| !says_nothing(&clause.ports)));
@@ -87,7 +88,9 @@ pub(super) fn misfits(
 /// The parts of a clause that are not supported.
 fn unsupported(policy: &Policy, clause: &Clause) -> Option<String> {
     let path = clause.origin.path.as_str();
-    let inside = |at: &str| at.strip_prefix(path).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric));
+    let inside = |at: &str| {
+        at.strip_prefix(path).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
+    };
     let parts = policy.unsupported.iter().filter(|it| inside(&it.path));
     let texts: Vec<_> = parts.map(|it| format!("{}: {}", it.path, it.effect)).collect();
     if texts.is_empty() { None } else { Some(format!("not supported yet: {}", texts.join("; "))) }
@@ -164,7 +167,9 @@ fn of_cidr(cidr: &CidrMatch, question: &PacketQuestion) -> (String, u32) {
             (format!("{net} is meant: a CIDR never means pods and nodes of the cluster"), 2)
         }
         (true, Some(except), true) => (format!("{net} is meant, but {except} of it is not"), 1),
-        (true, None, true) => (format!("{net} is meant, but {address} is not known as a part of it yet"), 1),
+        (true, None, true) => {
+            (format!("{net} is meant, but {address} is not known as a part of it yet"), 1)
+        }
         (false, ..) => (format!("{net} is meant, and {address} is not in it"), 2),
     }
 }

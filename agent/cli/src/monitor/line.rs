@@ -135,7 +135,8 @@ fn line(cpu: u32, header: &EventHeader, packet: &[u8], record: Kind) -> Line {
 /// The command that says why, if policy dropped it.
 fn why(record: &Kind, packet: &Packet) -> Option<String> {
     let Kind::Drop { reason, .. } = record else { return None };
-    let (source, destination) = packet.source.zip(packet.destination).filter(|_| is_by_policy(*reason))?;
+    let (source, destination) =
+        packet.source.zip(packet.destination).filter(|_| is_by_policy(*reason))?;
     let port = packet.destination_port.or(packet.icmp_type.map(u16::from))?;
     hint::why(&source.to_string(), &destination.to_string(), packet.protocol?, port)
 }

@@ -147,7 +147,10 @@ fn flows_read_as_hubble_writes_them() {
     let shown = lines(Format::Table, drop.clone());
     assert!(shown[0].contains("Policy denied DROPPED"), "{shown:?}");
     assert_eq!(shown[1], "  why: volvox why shop/web --to [fd00::2]:5432");
-    assert_eq!(lines(Format::Dict, drop)[6], "        WHY: volvox why shop/web --to [fd00::2]:5432");
+    assert_eq!(
+        lines(Format::Dict, drop)[6],
+        "        WHY: volvox why shop/web --to [fd00::2]:5432"
+    );
     // Policy has nothing to do with it.
     let invalid = Flow { event_type: Some(EventType { kind: 1, sub_type: 132 }), ..flow() };
     assert_eq!(lines(Format::Table, invalid).len(), 1);

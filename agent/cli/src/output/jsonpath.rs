@@ -36,7 +36,10 @@ impl Template {
     /// Reads one; an error says what is not known.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if !text.contains('{') {
-            return Err(format!("{text:?} has no path in braces: write jsonpath='{{{}}}'", dotted(text)));
+            return Err(format!(
+                "{text:?} has no path in braces: write jsonpath='{{{}}}'",
+                dotted(text)
+            ));
         }
         let mut open: Vec<(String, Vec<Piece>)> = Vec::new();
         let mut pieces = Vec::new();
@@ -46,8 +49,8 @@ impl Template {
                 pieces.push(Piece::Text(rest[..at].to_owned()));
             }
             let inside = &rest[at + 1..];
-            let end = closing(inside)
-                .ok_or_else(|| format!("{:?} has no closing brace", &rest[at..]))?;
+            let end =
+                closing(inside).ok_or_else(|| format!("{:?} has no closing brace", &rest[at..]))?;
             match braced(inside[..end].trim())? {
                 Braced::Piece(piece) => pieces.push(piece),
                 Braced::Range(path) => open.push((path, std::mem::take(&mut pieces))),

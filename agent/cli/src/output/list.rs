@@ -270,8 +270,7 @@ mod tests {
         };
         let mut out = Output::new(Format::Wide, &mut bytes);
         let listing = Listing::from(Watch { watch: true });
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let ended = runtime.unwrap().block_on(list(&mut out, &listing, fetch));
         assert!(ended.unwrap_err().to_string().contains("enough"));
         let expected = "ID  POD       NODE\n7   shop/web  a\n8   mail/in   b\n7   shop/web  c\n\

@@ -51,7 +51,10 @@ mod tests {
             ["  an endpoint waits", "    for a permit to", "    build"]
         );
         assert_eq!(wrapped("one", 20, 4), ["one"]);
-        assert_eq!(wrapped("a averyveryverylongword b", 10, 2), ["a", "  averyveryverylongword", "  b"]);
+        assert_eq!(
+            wrapped("a averyveryverylongword b", 10, 2),
+            ["a", "  averyveryverylongword", "  b"]
+        );
         assert_eq!(wrapped("one\ntwo", 20, 4), ["one", "two"]);
     }
 }

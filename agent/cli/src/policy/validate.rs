@@ -67,7 +67,12 @@ fn show(out: &mut Output<'_>, verdict: &Verdict) -> Result<(), ClientError> {
     for part in &verdict.fails_closed {
         out.line(format!("{part} (the rule fails closed; --strict refuses it)"))?;
     }
-    verdict.unsupported.iter().chain(&verdict.departures).chain(&verdict.refused).try_for_each(|text| out.line(text))?;
+    verdict
+        .unsupported
+        .iter()
+        .chain(&verdict.departures)
+        .chain(&verdict.refused)
+        .try_for_each(|text| out.line(text))?;
     match verdict.is_empty() {
         true => out.line(format!("{}: holds no policy", verdict.file)),
         false => Ok(()),

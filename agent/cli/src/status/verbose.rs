@@ -59,7 +59,12 @@ pub(super) fn verbose(health: &StatusAnswer) -> Verbose {
             .iter()
             .map(|(address, owner)| [address.clone(), owner.clone()])
             .collect(),
-        maps: details.bpf_maps.maps.iter().map(|it| [it.name.clone(), it.size.to_string()]).collect(),
+        maps: details
+            .bpf_maps
+            .maps
+            .iter()
+            .map(|it| [it.name.clone(), it.size.to_string()])
+            .collect(),
         failing: details
             .controllers
             .iter()

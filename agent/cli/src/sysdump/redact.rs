@@ -19,7 +19,9 @@ static RULES: LazyLock<[(Regex, &str); 7]> = LazyLock::new(|| {
         // The beginning of a PEM block in Base64, as Secrets and kubeconfig files have it.
         (rule("LS0tLS1CRUdJTi[A-Za-z0-9+/=_-]+"), LEFT_OUT),
         (
-            rule(r"(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(-----END [A-Z0-9 ]*PRIVATE KEY-----|$)"),
+            rule(
+                r"(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(-----END [A-Z0-9 ]*PRIVATE KEY-----|$)",
+            ),
             LEFT_OUT,
         ),
         (rule(r"eyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*"), LEFT_OUT),
@@ -30,7 +32,10 @@ static RULES: LazyLock<[(Regex, &str); 7]> = LazyLock::new(|| {
         ),
         (rule(r"(?i)\b(bearer)(\s+)[A-Za-z0-9+/=._~-]{6,}"), "${1}${2}(left out)"),
         // What was cut off before the host: a port would be a number.
-        (rule(r"([A-Za-z][A-Za-z0-9+.-]*://)[^\s/?#@:]+:[^\s/?#@]*[A-Za-z_][^\s/?#@]*$"), "${1}(left out)"),
+        (
+            rule(r"([A-Za-z][A-Za-z0-9+.-]*://)[^\s/?#@:]+:[^\s/?#@]*[A-Za-z_][^\s/?#@]*$"),
+            "${1}(left out)",
+        ),
     ]
 });
 
@@ -131,7 +136,9 @@ fn without_secret_objects(text: &str) -> String {
         if !SECRET_KIND.is_match(document) {
             return document.to_owned();
         }
-        let is_block = document.lines().any(|line| line.trim_end() == "data:" || line.trim_end() == "stringData:");
+        let is_block = document
+            .lines()
+            .any(|line| line.trim_end() == "data:" || line.trim_end() == "stringData:");
         if is_block {
             return format!("\n{LEFT_OUT}: a Secret\n");
         }
@@ -160,7 +167,10 @@ mod tests {
             ("ETCD_PASSWORD=hunter2 A=b", "ETCD_PASSWORD=(left out) A=b"),
             (r#"{\"password\":\"hunter2\",\"a\":1}"#, r#"{\"password\":\"(left out)\",\"a\":1}"#),
             ("client-key-data: LS0tLS1CRUdJTiBSU0Eg", "client-key-data: (left out)"),
-            ("endpoint 42 waits for port kernel: a row", "endpoint 42 waits for port kernel: a row"),
+            (
+                "endpoint 42 waits for port kernel: a row",
+                "endpoint 42 waits for port kernel: a row",
+            ),
             ("hubble-tls-key-file: /etc/key.pem", "hubble-tls-key-file: /etc/key.pem"),
             ("shop/web@sha256:abc http://10.0.0.1/a@b", "shop/web@sha256:abc http://10.0.0.1/a@b"),
             ("tokens: none at the passage", "tokens: none at the passage"),

@@ -74,7 +74,8 @@ fn serve(socket: &Path) {
                  Connection: close\r\n\r\n",
                 body.len()
             );
-            let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()));
+            let _ =
+                stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()));
         }
     });
 }
@@ -124,16 +125,32 @@ fn no_secret_is_in_the_archive_and_all_else_is() {
         names.push(name.split_once('/').unwrap().1.to_owned());
         all += &text;
     }
-    for name in ["api/status.json", "api/metrics.txt", "recordings/current.json", "logs/0-agent.log", "missing.txt"] {
+    for name in [
+        "api/status.json",
+        "api/metrics.txt",
+        "recordings/current.json",
+        "logs/0-agent.log",
+        "missing.txt",
+    ] {
         assert!(names.iter().any(|it| it == name), "{name}: {names:?}");
     }
     // What is no secret is there, and where the secrets were is told.
     for place in ["api", "metrics", "recording", "log"] {
-        assert!(all.contains(&format!("begin-{place} etcd at https://(left out)@10.0.0.1")), "{place}");
+        assert!(
+            all.contains(&format!("begin-{place} etcd at https://(left out)@10.0.0.1")),
+            "{place}"
+        );
     }
     assert!(all.contains("name-api") && all.contains("end-log"));
-    assert!(told["missing"].as_array().unwrap().iter().any(|it| it.to_string().contains("maps/lxc")));
-    assert_eq!(fs::metadata(at("dump.tar.gz")).map(|it| std::os::unix::fs::MetadataExt::mode(&it) & 0o777).unwrap(), 0o600);
+    assert!(
+        told["missing"].as_array().unwrap().iter().any(|it| it.to_string().contains("maps/lxc"))
+    );
+    assert_eq!(
+        fs::metadata(at("dump.tar.gz"))
+            .map(|it| std::os::unix::fs::MetadataExt::mode(&it) & 0o777)
+            .unwrap(),
+        0o600
+    );
 }
 
 #[test]

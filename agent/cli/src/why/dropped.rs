@@ -11,7 +11,11 @@ use volvox_actors::{
 use volvox_maps::Dump;
 use volvox_rest::{RestClient, models::protocol_name};
 
-use crate::{args::{Protocol, Question}, error::ClientError, output::Output};
+use crate::{
+    args::{Protocol, Question},
+    error::ClientError,
+    output::Output,
+};
 
 /// What the kernel's maps say of a packet at one endpoint.
 #[derive(Debug, Serialize)]
@@ -52,7 +56,10 @@ pub(super) async fn run(
     // Without an agent the rules' names are not known; their verdict is.
     let origins: BTreeMap<u32, Vec<ClauseOrigin>> =
         client.get("/volvox/policy/origins").await.unwrap_or_default();
-    let asked = Packet { protocol: question.protocol.unwrap_or(Protocol::Tcp).number(), port: question.port };
+    let asked = Packet {
+        protocol: question.protocol.unwrap_or(Protocol::Tcp).number(),
+        port: question.port,
+    };
     let endpoint = EndpointId(endpoint);
     let mut all = vec![judge(&dump, endpoint, direction, peer, &asked, &origins)?];
     // A local peer judges the same packet at its own side.

@@ -122,7 +122,8 @@ fn fate(explained: &PacketExplained) -> String {
                 .to_owned(),
         },
         (PacketFate::NotProgrammed, ..) => {
-            "denied: the endpoint has no policy in the kernel yet; see `volvox why` of it".to_owned()
+            "denied: the endpoint has no policy in the kernel yet; see `volvox why` of it"
+                .to_owned()
         }
     }
 }

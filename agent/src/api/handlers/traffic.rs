@@ -69,8 +69,8 @@ pub(crate) async fn get(State(api): State<Api>, uri: Uri) -> Answer {
         first(&query, name).ok_or_else(|| ApiError::bad_request(format!("{name}: it must be said")))
     };
     let (from, to) = (need("from")?, need("to")?);
-    let destination = Destination::parse(to)
-        .map_err(|error| ApiError::bad_request(format!("to: {error}")))?;
+    let destination =
+        Destination::parse(to).map_err(|error| ApiError::bad_request(format!("to: {error}")))?;
     let said = first(&query, "protocol").map(protocol_number).transpose();
     let said = said.map_err(|error| ApiError::bad_request(format!("protocol: {error}")))?;
     if let (Some(one), Some(other)) = (said, destination.protocol)
@@ -140,7 +140,9 @@ async fn judge(
     }
     let Some(view) = &own.view else {
         return match (&own.shown.node, own.shown.kind.as_str()) {
-            (_, "outside") => not_here("it is outside of the cluster: no policy is asked".to_owned()),
+            (_, "outside") => {
+                not_here("it is outside of the cluster: no policy is asked".to_owned())
+            }
             (Some(node), _) => not_here(format!("node {node} decides: ask there, too")),
             (None, _) => not_here("another node decides: ask there, too".to_owned()),
         };
@@ -209,14 +211,12 @@ async fn of_address(
         return Ok(End { shown, address: Some(address), ..end });
     }
     let found = find(api, address).await?;
-    let families = Families {
-        ipv4: api.facts.ipv4_range.is_some(),
-        ipv6: api.facts.ipv6_range.is_some(),
-    };
+    let families =
+        Families { ipv4: api.facts.ipv4_range.is_some(), ipv6: api.facts.ipv6_range.is_some() };
     let world = families.world(address.is_ipv4()).unwrap_or(IdentityId::WORLD);
     let identity = found.map_or(world, |(_, entry)| entry.identity);
-    let is_world = [IdentityId::WORLD, IdentityId::WORLD_IPV4, IdentityId::WORLD_IPV6]
-        .contains(&identity);
+    let is_world =
+        [IdentityId::WORLD, IdentityId::WORLD_IPV4, IdentityId::WORLD_IPV6].contains(&identity);
     let kind = match identity {
         IdentityId::HOST => "node",
         _ if is_world || identity.scope() == IdentityScope::LocalCidr => "outside",

@@ -28,7 +28,8 @@ use super::{
     query::{first, query},
 };
 use crate::api::{
-    Api, causes::causes, endpoint_name::target, extract::Segment, pools, sharing::Sharing, verify::verify_devices,
+    Api, causes::causes, endpoint_name::target, extract::Segment, pools, sharing::Sharing,
+    verify::verify_devices,
 };
 
 /// Every actor.
@@ -121,7 +122,7 @@ pub(crate) async fn why(State(api): State<Api>, Segment(id): Segment) -> Answer 
 async fn building(api: &Api) -> Result<(Vec<String>, Vec<WaitEntry>), ApiError> {
     let what = "GET /volvox/endpoint/why";
     let queue = api.gateway.ask(what, |node| &node.build_queue, BuildQueueMsg::Show).await?;
-    let ids: Vec<EndpointId> = queue.building.iter().copied().collect();
+    let ids = queue.building.to_vec();
     let look = move |node_supervisor: &NodeSupervisor| {
         let (names, now) = (names(node_supervisor), node_supervisor.host.now());
         let waits = ids.iter().flat_map(|id| chain(node_supervisor, &names, *id));

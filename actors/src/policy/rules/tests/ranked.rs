@@ -69,7 +69,8 @@ fn rows_say_what_the_oracle_says_of_50_000_packets() {
             let direction = if packet.egress { Direction::Egress } else { Direction::Ingress };
             let peer = world.identity_of(packet.other);
             let verdict = lookup(&resolved.rows, direction, peer, packet.protocol, packet.port);
-            let oracle::Judgement { passes, by, tier, passed_on } = oracle::judge(&documents, packet);
+            let oracle::Judgement { passes, by, tier, passed_on } =
+                oracle::judge(&documents, packet);
             let told = || {
                 let objects = serde_json::to_string_pretty(&documents).unwrap();
                 format!("seed {seed}: {packet:?}: {verdict:?}, {by:?}\n{objects}")
