@@ -30,6 +30,7 @@ mod misfit;
 mod named;
 mod news;
 mod ordered_fit;
+mod packet;
 mod parse;
 mod peer;
 mod ports;
@@ -64,7 +65,6 @@ pub use departures::{Departure, DepartureMeaning};
 pub use derived::DerivedFilter;
 pub use difference::Difference;
 pub use error::{Effect, PolicyError, Unsupported};
-pub use explain::{NearestRule, PacketExplained, PacketFate, PacketQuestion, SelectingPolicy};
 pub use fit::{fit, opens};
 pub use groups::MissingGroup;
 pub use identities::{IdentityView, PeerFacts};
@@ -73,8 +73,10 @@ pub use messages::{
     EndpointPolicy, IdentityUser, PolicyMsg, PolicySelector, PolicyView, RefusedPolicy,
     WrittenPolicies, WrittenRule,
 };
-pub use misfit::{Misfit, RulePart};
 pub use news::{AwaitedEndpoints, InheritResult, PolicyNews, Reached, Successors};
+pub use packet::{
+    Misfit, NearestRule, PacketExplained, PacketFate, PacketQuestion, RulePart, SelectingPolicy,
+};
 pub use parse::{RefusedDocument, namespace_selector, parse, pod_selector};
 pub use peer::{
     CidrMatch, GroupMatch, GroupSelector, Peer, ServiceBy, ServiceMatch, ServiceName,

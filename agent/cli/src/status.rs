@@ -47,6 +47,21 @@ pub(super) async fn show(
     if brief {
         return out.answer(&health, |out, health| out.line(&health.cilium.state));
     }
+    let verbose = arguments.verbose.then(|| verbose(&health));
+    whole(client, out, state_dir, health).await?;
+    match verbose {
+        Some(parts) if !out.is_for_programs() => parts.show(out),
+        _ => Ok(()),
+    }
+}
+
+/// All that its state is made of.
+async fn whole(
+    client: &RestClient,
+    out: &mut Output<'_>,
+    state_dir: &Path,
+    health: StatusAnswer,
+) -> Result<(), ClientError> {
     let endpoints: Vec<Endpoint> = client.get("/endpoint").await?;
     let restore: RestoreReport = client.get("/volvox/restore").await?;
     let policy: PolicyView = client.get("/volvox/policy").await?;
@@ -57,7 +72,6 @@ pub(super) async fn show(
     let waits: WaitList = client.get("/volvox/waits").await?;
     let recorder: Recorder = client.get("/volvox/flight").await?;
     let lost = Evidence::at(state_dir).lost(&boot_id());
-    let verbose = arguments.verbose.then(|| verbose(&health));
     if out.is_for_programs() {
         return out.value(&json!({
             "lost-since-boot": lost,
@@ -111,8 +125,7 @@ pub(super) async fn show(
         ("Sources", sources::lines(&heard)),
         ("Waits", wait_line(&waits)),
         ("Recorder", recorder_line(&recorder)),
-    ])?;
-    verbose.map_or(Ok(()), |parts| parts.show(out))
+    ])
 }
 
 /// This node, and how many others are known.

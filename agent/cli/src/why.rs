@@ -115,6 +115,8 @@ async fn number(client: &RestClient, bpf_root: &Path, id: &str) -> Result<u16, C
 
 /// So few waits are shown each by itself, too.
 const FEW: usize = 8;
+/// Of more waits of an endpoint so many, the nearest.
+const NEAREST: usize = 3;
 
 fn all(out: &mut Output<'_>, list: &WaitList) -> Result<(), ClientError> {
     list.pruning.iter().try_for_each(|PruningWait { what, whom }| {
@@ -206,7 +208,18 @@ fn one(out: &mut Output<'_>, why: &Why) -> Result<(), ClientError> {
     if why.chain.is_empty() {
         return out.line("It waits for nobody.");
     }
-    why.chain.iter().try_for_each(|wait| out.line(format!("  {}", sentence(wait))))?;
+    let shown = match why.chain.len() {
+        all if all <= FEW || out.is_wide() || why.causes.is_empty() => all,
+        _ => NEAREST,
+    };
+    if shown < why.chain.len() {
+        why.causes.iter().try_for_each(|cause| out.paragraph(&cause_text(cause), 2))?;
+    }
+    let nearest = why.chain.iter().take(shown);
+    nearest.map(sentence).try_for_each(|text| out.paragraph(&format!("  {text}"), 4))?;
+    if shown < why.chain.len() {
+        out.line(format!("  and so on: `-o wide` shows each of {} waits.", why.chain.len()))?;
+    }
     if !why.building.is_empty() {
         out.line(format!("  build-queue has given its permits to {}", why.building.join(", ")))?;
         let theirs = why.building_waits.iter();

@@ -23,19 +23,6 @@ fn what_people_ask_is_answered_as_the_datapath_does() {
         lists_are_as_kubectl_shows_them(&node)?;
         flows_are_forgotten_once_somebody_says_so(&node)?;
         no_secret_is_in_a_sysdump(&node)?;
-        for w in [
-            "why bad --to shop/web:80",
-            "why 10.99.0.1 --to shop/web:81",
-            "why bad --to svc/shop/web:80",
-            "get ep -o wide",
-            "node list",
-            "policy selectors",
-            "bpf metrics list",
-            "map events policy --last 4",
-            "why shop/web --to 192.0.2.77:443",
-        ] {
-            println!("== volvox {w}\n{}", node.volvox(w)?);
-        }
         a_recording_speaks_of_pods(&mut node)
     });
 }

@@ -3,100 +3,17 @@
 //!
 //! The rows decide, as in the kernel. Clauses are looked at only to say why.
 
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
-
-use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    ClauseAction, ClauseOrigin, Enforcement, IdentityView, Policies, Policy, PolicyName,
-    PolicyTier, Repository, Resolved, Subject, Verdict, lookup,
-    misfit::{Misfit, misfits},
+    ClauseAction, ClauseOrigin, Enforcement, IdentityView, Policies, Policy, PolicyTier,
+    Repository, Resolved, Verdict,
+    misfit::misfits,
+    packet::{Misfit, NearestRule, PacketExplained, PacketFate, PacketQuestion, SelectingPolicy},
     resolve::turn,
     rule::{Clause, Rule},
 };
-use crate::model::{Direction, IdentityId, PolicyRows};
-
-/// A packet at one endpoint.
-#[derive(Clone, Debug)]
-pub struct PacketQuestion {
-    /// The endpoint.
-    pub subject: Subject,
-    /// The rows of its policy map.
-    pub rows: Arc<PolicyRows>,
-    /// The way of the packet.
-    pub direction: Direction,
-    /// Who is at the other end.
-    pub peer: IdentityId,
-    /// Where that is.
-    pub address: IpAddr,
-    /// IP protocol number.
-    pub protocol: u8,
-    /// Port that it goes to; of ICMP its type.
-    pub port: u16,
-}
-
-impl PacketQuestion {
-    fn asks(&self, rows: &PolicyRows) -> Verdict {
-        lookup(rows, self.direction, self.peer, self.protocol, self.port)
-    }
-}
-
-/// What becomes of a packet at one endpoint.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PacketFate {
-    /// It passes.
-    Allowed,
-    /// A rule denies it.
-    Denied,
-    /// Policy is enforced, and no rule allows it.
-    NoRule,
-    /// There are no rows to decide by.
-    #[default]
-    NotProgrammed,
-}
-
-/// A policy that selects an endpoint.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SelectingPolicy {
-    /// Which.
-    pub policy: PolicyName,
-    /// Where it is from.
-    pub source: String,
-    /// Whether what no rule allows is dropped because of it.
-    pub enforces: bool,
-    /// Whether it says anything of this direction.
-    pub speaks: bool,
-}
-
-/// The rule that is nearest to allowing a packet.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NearestRule {
-    /// Where it is written.
-    pub rule: ClauseOrigin,
-    /// What of it is not about the packet.
-    pub fails: Vec<Misfit>,
-}
-
-/// Why that becomes of a packet.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", default)]
-pub struct PacketExplained {
-    /// What becomes of it.
-    pub fate: PacketFate,
-    /// Whether rules decide in this direction.
-    pub enforced: bool,
-    /// Policies that select the endpoint.
-    pub selected_by: Vec<SelectingPolicy>,
-    /// The rules behind the row that decided; none if the row is the agent's own.
-    pub rules: Vec<ClauseOrigin>,
-    /// The rule of the administrator's tier that passed it on to others.
-    pub passed_on_by: Option<ClauseOrigin>,
-    /// Where no rule allows it: the nearest.
-    pub nearest: Option<NearestRule>,
-    /// What else is to be known: rows that are about to be others, policies that are refused.
-    pub remarks: Vec<String>,
-}
+use crate::model::{Direction, IdentityId};
 
 impl Repository {
     /// What becomes of a packet by these rows, and why by these policies.

@@ -1,14 +1,10 @@
 //! What of a clause is not about a packet, in words: whom its policy is for, whom it names, which ports.
 //! Peers and ports are looked up as a resolution does it.
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
-
 use super::{
-    CidrMatch, ClausePeers, ClausePorts, IdentityView, PacketQuestion, Peer, Policy, Requirement,
-    Selector, Test,
+    CidrMatch, ClausePeers, ClausePorts, IdentityView, Peer, Policy, Requirement, Selector, Test,
     named::numbers,
+    packet::{Misfit, PacketQuestion, RulePart},
     ports::{PortRange, protocol},
     rule::{Clause, PortMatch, Rule},
     selector::SelectorKey,
@@ -18,43 +14,6 @@ use crate::model::{Direction, Families, IdentityId, IdentityScope, Labels, Named
 /// Keys of labels that people know by a shorter name.
 const SHORT: [(&str, &str); 2] =
     [("io.kubernetes.pod.namespace", "namespace"), ("io.cilium.k8s.policy.cluster", "cluster")];
-
-/// A part of a rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RulePart {
-    /// Whom its policy is for.
-    Subject,
-    /// The other end.
-    Peer,
-    /// Protocol and port.
-    Port,
-    /// Something that is not supported, by which it allows nothing.
-    Unsupported,
-}
-
-impl fmt::Display for RulePart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Subject => "subject",
-            Self::Peer => "peer",
-            Self::Port => "port",
-            Self::Unsupported => "unsupported",
-        })
-    }
-}
-
-/// A part of a rule that is not about a packet.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Misfit {
-    /// Which part.
-    pub part: RulePart,
-    /// What the rule wants, and what there is.
-    pub problem: String,
-    /// How much would have to be another, to find the nearest rule.
-    #[serde(skip)]
-    pub(super) distance: u32,
-}
 
 /// What of a clause is not about a packet; nothing if the clause is about it.
 pub(super) fn misfits(

@@ -167,6 +167,8 @@ pub struct Why {
     pub numbering: Option<String>,
     /// What it waits for, and what those wait for, nearest first.
     pub chain: Vec<WaitEntry>,
+    /// What that comes down to.
+    pub causes: Vec<RootCause>,
     /// Where it waits for a permit to build: who has one, longest first.
     pub building: Vec<String>,
     /// What those wait for.

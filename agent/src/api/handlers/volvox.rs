@@ -115,6 +115,7 @@ pub(crate) async fn why(State(api): State<Api>, Segment(id): Segment) -> Answer 
     if queues {
         (why.building, why.building_waits) = building(&api).await?;
     }
+    why.causes = causes(&why.chain, &[]);
     ok(&why)
 }
 
