@@ -6,7 +6,9 @@
 //! string that names the thing and the remedy.
 
 mod bounds;
+mod causes;
 mod container_runtime;
+mod destination;
 mod devices;
 mod endpoint_name;
 mod endpoint_spec;

@@ -173,7 +173,8 @@ fn why_names_whom_an_endpoint_waits_for_and_who_has_the_permits() {
             };
             let id = &last[0];
             reported = output(node, &format!("why {id}"))?;
-            Ok(reported.contains(&format!("endpoint {id} waits "))
+            Ok(reported.contains(&format!("endpoint {id} ("))
+                && reported.contains(") waits ")
                 && reported.contains(" for build-queue: ")
                 && reported.contains("build-queue has given its permits to endpoint ")
                 && reported.contains(" for kernel: ")

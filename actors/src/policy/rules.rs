@@ -18,6 +18,7 @@ mod departures;
 mod derived;
 mod difference;
 mod error;
+mod explain;
 mod fit;
 mod groups;
 mod identities;
@@ -25,9 +26,11 @@ mod identity_users;
 mod knowledge;
 mod lookup;
 mod messages;
+mod misfit;
 mod named;
 mod news;
 mod ordered_fit;
+mod packet;
 mod parse;
 mod peer;
 mod ports;
@@ -71,6 +74,9 @@ pub use messages::{
     WrittenPolicies, WrittenRule,
 };
 pub use news::{AwaitedEndpoints, InheritResult, PolicyNews, Reached, Successors};
+pub use packet::{
+    Misfit, NearestRule, PacketExplained, PacketFate, PacketQuestion, RulePart, SelectingPolicy,
+};
 pub use parse::{RefusedDocument, namespace_selector, parse, pod_selector};
 pub use peer::{
     CidrMatch, GroupMatch, GroupSelector, Peer, ServiceBy, ServiceMatch, ServiceName,

@@ -1,6 +1,10 @@
 //! The command line of `volvox`: its commands, their arguments and their help texts.
 
-use std::{net::IpAddr, path::PathBuf, time::Duration};
+mod get;
+mod question;
+mod trace;
+
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -8,6 +12,11 @@ use volvox_actors::model::L4Address;
 use volvox_rest::client::DEFAULT_SOCKET;
 use volvox_system::duration::parse_duration;
 
+pub(super) use self::{
+    get::GetCommand,
+    question::{Protocol, Question},
+    trace::{Export, Lifetime, TraceArguments, TraceFormat},
+};
 use super::{
     connectivity::{ConnectivityCommand, ProbeCommand},
     dashboard::DashboardArguments,
@@ -16,7 +25,8 @@ use super::{
     monitor::MonitorFilter,
     monitoring::MonitoringArguments,
     observe::ObserveArguments,
-    output::Format,
+    output::{Format, FormatParser, Listing, Watch},
+    sysdump::SysdumpArguments,
     verify::VerifyArguments,
 };
 
@@ -53,7 +63,10 @@ pub struct Arguments {
     pub(super) state_dir: PathBuf,
 
     /// How to answer
-    #[arg(short, long, value_enum, global = true, default_value = "table")]
+    #[arg(
+        short, long, value_name = "FORMAT", value_parser = FormatParser, global = true,
+        default_value = "table"
+    )]
     pub(super) output: Format,
 
     #[command(subcommand)]
@@ -63,19 +76,18 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// How the agent is
-    Status {
-        /// Only whether it is well
-        #[arg(long)]
-        brief: bool,
-    },
-    /// Endpoints
+    Status(StatusArguments),
+    /// Lists, as kubectl asks for them: `volvox get ep`, `volvox get svc`
     #[command(subcommand)]
+    Get(GetCommand),
+    /// Endpoints
+    #[command(subcommand, visible_alias = "ep")]
     Endpoint(EndpointCommand),
     /// Addresses
     #[command(subcommand)]
     Ipam(IpamCommand),
     /// Services: where they are reached, and who serves them
-    #[command(subcommand)]
+    #[command(subcommand, visible_alias = "svc")]
     Service(ServiceCommand),
     /// Backends of services
     #[command(subcommand)]
@@ -86,6 +98,18 @@ pub(super) enum Command {
     /// Rows of the kernel's maps; works without the agent
     #[command(subcommand)]
     Bpf(BpfCommand),
+    /// What was written to the kernel's maps, from the flight recorder; works without the agent
+    #[command(subcommand)]
+    Map(MapCommand),
+    /// Nodes
+    #[command(subcommand)]
+    Node(NodeCommand),
+    /// How the agent is set; options of all endpoints can be changed
+    Config(ConfigArguments),
+    /// Versions of the client and of the agent, with the commits that they were built from
+    Version(VersionArguments),
+    /// All that a report of a fault needs, in one archive; secrets are left out
+    Sysdump(SysdumpArguments),
     /// Identities
     #[command(subcommand)]
     Identity(IdentityCommand),
@@ -94,7 +118,7 @@ pub(super) enum Command {
     Restore(RestoreCommand),
     /// Whether kernel, disk and agent agree on the node; changes nothing, works without the agent
     Verify(VerifyArguments),
-    /// Who waits for whom, and since when; what began a regeneration; which rule drops a packet
+    /// Who waits for whom, and since when; what began a regeneration; whether packets pass, by which rule
     Why(Question),
     /// What the actors did, from the flight recorder; works without the agent
     Trace(TraceArguments),
@@ -136,10 +160,76 @@ pub(super) enum Command {
     },
 }
 
+#[derive(Debug, Args)]
+pub(super) struct StatusArguments {
+    /// Only whether it is well
+    #[arg(long, conflicts_with_all = ["verbose", "wait"])]
+    pub(super) brief: bool,
+    /// All that is known: also what is as it should be
+    #[arg(long)]
+    pub(super) verbose: bool,
+    /// Wait until it is well, and fail if it does not become so
+    #[arg(long)]
+    pub(super) wait: bool,
+    /// For how long at most
+    #[arg(
+        long, value_name = "DURATION", value_parser = parse_duration, default_value = "5m",
+        requires = "wait"
+    )]
+    pub(super) wait_duration: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ConfigArguments {
+    /// Every setting, not only options that can be changed
+    #[arg(short, long, conflicts_with = "changes")]
+    pub(super) all: bool,
+    /// Change an option of all endpoints, as TraceNotification=Disabled, or PolicyEnforcement=always
+    #[arg(value_name = "OPTION=VALUE")]
+    pub(super) changes: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct VersionArguments {
+    /// Only the client's
+    #[arg(long)]
+    pub(super) client: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum NodeCommand {
+    /// This node and those that it knows
+    List {
+        #[command(flatten)]
+        watch: Watch,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum MapCommand {
+    /// Writes to maps, the latest last
+    Events {
+        /// Only to maps whose name has this in it
+        #[arg(value_name = "MAP")]
+        map: Option<String>,
+        /// And those that come
+        #[arg(short, long)]
+        follow: bool,
+        /// So many at most, the latest; 0 shows all
+        #[arg(long, value_name = "NUMBER", default_value_t = 200)]
+        last: usize,
+        /// `current`, `previous`, a number of `volvox restore lives`, or the file of a flight recorder
+        #[arg(long, value_name = "LIFE", default_value = "current")]
+        life: Lifetime,
+    },
+}
+
 #[derive(Debug, Subcommand)]
 pub(super) enum EndpointCommand {
     /// All endpoints
     List {
+        #[command(flatten)]
+        listing: Listing,
         /// Only those with this label, `source:key=value`; repeated: with all of them
         #[arg(short, long = "label", value_name = "LABEL")]
         labels: Vec<String>,
@@ -215,7 +305,7 @@ pub(super) enum BuildLevel {
 #[derive(Debug, Subcommand)]
 pub(super) enum IpamCommand {
     /// Addresses that are handed out, and to whom
-    List,
+    List(Listing),
     /// Pools, and this node's prefixes of them
     Pools,
 }
@@ -224,14 +314,28 @@ pub(super) enum IpamCommand {
 pub(super) enum PolicyCommand {
     /// The rules in force, as they were written
     Get,
+    /// Selectors of the rules, and the identities that each selects
+    Selectors {
+        /// Those of whom rules are for, not of their peers
+        #[arg(long)]
+        subjects: bool,
+        #[command(flatten)]
+        watch: Watch,
+    },
     /// Say what is wrong with manifests; works without the agent
     Validate {
+        /// A file without a policy is no mistake
+        #[arg(long)]
+        allow_empty: bool,
+        /// Fail over a rule that fails closed, too: one with a part that is not supported
+        #[arg(long)]
+        strict: bool,
         /// Manifests, YAML or JSON
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
     /// How each policy stands: whom it selects, what of it is not supported, why it was refused
-    Status,
+    Status(Listing),
 }
 
 #[derive(Debug, Subcommand)]
@@ -247,10 +351,13 @@ pub(super) enum BpfCommand {
     Policy(PolicyListCommand),
     /// Connections
     #[command(subcommand)]
-    Ct(ListCommand),
+    Ct(FlowsCommand),
     /// Whose address stands for whose
     #[command(subcommand)]
-    Nat(ListCommand),
+    Nat(FlowsCommand),
+    /// Packets and bytes, by what became of them
+    #[command(subcommand)]
+    Metrics(ListCommand),
     /// Services and what belongs to them
     #[command(subcommand)]
     Lb(LbCommand),
@@ -283,10 +390,10 @@ pub(super) struct LbTables {
     pub(super) maglev: bool,
 }
 
-#[derive(Clone, Copy, Debug, Subcommand)]
+#[derive(Debug, Subcommand)]
 pub(super) enum ServiceCommand {
     /// All frontends
-    List,
+    List(Listing),
     /// One frontend
     Get {
         /// Its number
@@ -294,10 +401,10 @@ pub(super) enum ServiceCommand {
     },
 }
 
-#[derive(Clone, Copy, Debug, Subcommand)]
+#[derive(Debug, Subcommand)]
 pub(super) enum BackendCommand {
     /// All backends
-    List,
+    List(Watch),
     /// Keep a backend from new connections on this node, as long as there are others; those that it
     /// has go on. It holds over restarts, until the backend is released, or no service lists it
     Quarantine {
@@ -308,6 +415,18 @@ pub(super) enum BackendCommand {
     Release {
         /// ADDRESS:PORT/PROTOCOL, as 10.0.0.1:80/TCP; TCP if it is not said
         backend: L4Address,
+    },
+}
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub(super) enum FlowsCommand {
+    /// All rows
+    List,
+    /// Remove all rows, once asked
+    Flush {
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
     },
 }
 
@@ -331,6 +450,8 @@ pub(super) enum PolicyListCommand {
 pub(super) enum IdentityCommand {
     /// All identities
     List {
+        #[command(flatten)]
+        listing: Listing,
         /// Only the one with exactly these labels; repeated for each
         #[arg(short, long = "label", value_name = "LABEL")]
         labels: Vec<String>,
@@ -353,129 +474,4 @@ pub(super) enum RestoreCommand {
     /// The last lives of the agent: how each ended, what it restored, whom it lost; works without the
     /// agent
     Lives,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct Question {
-    /// Begin at this endpoint; all waits if none is named
-    #[arg(value_name = "ENDPOINT")]
-    pub(super) id: Option<String>,
-    /// What its last regeneration came from; works without the agent
-    #[arg(long, requires = "id", conflicts_with = "dropped")]
-    pub(super) regenerated: bool,
-    /// What its policy in the kernel makes of a packet, and by which rule
-    #[arg(long, requires = "id")]
-    pub(super) dropped: bool,
-    /// Whom the packet comes from
-    #[arg(long, value_name = "ADDRESS", requires = "dropped", conflicts_with = "to")]
-    pub(super) from: Option<IpAddr>,
-    /// Whom the packet goes to
-    #[arg(long, value_name = "ADDRESS", requires = "dropped")]
-    pub(super) to: Option<IpAddr>,
-    /// Port that it goes to; of ICMP its type
-    #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "dropped")]
-    pub(super) port: u16,
-    /// Its protocol
-    #[arg(long, value_enum, default_value = "tcp", requires = "dropped")]
-    pub(super) protocol: Protocol,
-}
-
-/// Protocols that policies know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[allow(missing_docs, reason = "the names say all")]
-pub(super) enum Protocol {
-    Tcp,
-    Udp,
-    Sctp,
-    Icmp,
-    Icmpv6,
-}
-
-impl Protocol {
-    /// Its number in a packet.
-    pub(super) fn number(self) -> u8 {
-        match self {
-            Self::Icmp => 1,
-            Self::Tcp => 6,
-            Self::Udp => 17,
-            Self::Icmpv6 => 58,
-            Self::Sctp => 132,
-        }
-    }
-}
-
-#[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
-pub(super) struct TraceArguments {
-    #[command(subcommand)]
-    pub(super) export: Option<TraceFormat>,
-    #[command(flatten)]
-    pub(super) filter: TraceFilter,
-    /// So many records at most, the latest; 0 shows all
-    #[arg(long, value_name = "NUMBER", default_value_t = 200)]
-    pub(super) last: usize,
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum TraceFormat {
-    /// Write it for other programs
-    Export(Export),
-}
-
-#[derive(Debug, Args)]
-#[group(id = "format", required = true, multiple = false, args = ["perfetto", "otlp", "json"])]
-pub(super) struct Export {
-    #[command(flatten)]
-    pub(super) filter: TraceFilter,
-    /// For https://ui.perfetto.dev and chrome://tracing
-    #[arg(long)]
-    pub(super) perfetto: bool,
-    /// For OpenTelemetry collectors: OTLP as JSON
-    #[arg(long)]
-    pub(super) otlp: bool,
-    /// The records themselves
-    #[arg(long)]
-    pub(super) json: bool,
-    /// To this file; to the standard output if none is named
-    #[arg(short, long, value_name = "FILE")]
-    pub(super) file: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct TraceFilter {
-    /// Only what this endpoint did, got and waited for; by number, unless it is on this node
-    #[arg(long, value_name = "ENDPOINT")]
-    pub(super) endpoint: Option<String>,
-    /// Only what followed from this outside event, by its number in the column ROOT
-    #[arg(long, value_name = "NUMBER")]
-    pub(super) root: Option<u64>,
-    /// Only the last while, such as 10s
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    pub(super) since: Option<Duration>,
-    /// `current`, `previous`, a number of `volvox restore lives`, or the file of a flight recorder
-    #[arg(long, value_name = "LIFE", default_value = "current")]
-    pub(super) life: Lifetime,
-}
-
-/// Which flight recorder is read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Lifetime {
-    /// Of the agent that runs, or ran last.
-    Current,
-    /// Of the one before.
-    Previous,
-    /// Of the one with that number.
-    Number(u64),
-    /// Of whoever wrote that file.
-    File(PathBuf),
-}
-
-impl From<&str> for Lifetime {
-    fn from(text: &str) -> Self {
-        match text {
-            "current" => Self::Current,
-            "previous" => Self::Previous,
-            text => text.parse().map_or_else(|_| Self::File(text.into()), Self::Number),
-        }
-    }
 }

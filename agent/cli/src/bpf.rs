@@ -1,20 +1,22 @@
 //! `volvox bpf`: tables of what the kernel's maps hold. It reads the maps itself, without the
 //! agent.
 
+mod counters;
 mod load_balancing;
 
 use std::{collections::BTreeMap, path::Path};
 
 use serde::Serialize;
 use volvox_actors::model::{Direction, EndpointId, PolicyEntry, PolicyKey};
-use volvox_maps::{Dump, Peer};
+use volvox_maps::{DatapathError, Dump, Peer};
 use volvox_rest::models::{last_port, protocol_name};
 
 use super::{
-    args::{BpfCommand, LbCommand, ListCommand, PolicyListCommand},
+    args::{BpfCommand, FlowsCommand, LbCommand, ListCommand, PolicyListCommand},
+    confirm::confirm,
     error::ClientError,
     named::endpoint_number,
-    output::Output,
+    output::{Output, count},
 };
 
 pub(super) fn run(
@@ -30,10 +32,36 @@ pub(super) fn run(
             let id = id.map(|id| endpoint_number(bpf_root, &id)).transpose()?;
             policy(out, &dump, id)
         }
-        BpfCommand::Ct(ListCommand::List) => connections(out, &dump),
-        BpfCommand::Nat(ListCommand::List) => translations(out, &dump),
+        BpfCommand::Ct(FlowsCommand::List) => connections(out, &dump),
+        BpfCommand::Ct(FlowsCommand::Flush { yes }) => {
+            let warning = "Every connection on this node will be forgotten: one that policy would not let \
+                           begin now is cut off.";
+            flush(out, yes, (warning, "connection"), || dump.flush_connections())
+        }
+        BpfCommand::Nat(FlowsCommand::List) => translations(out, &dump),
+        BpfCommand::Nat(FlowsCommand::Flush { yes }) => {
+            let warning =
+                "Every connection that leaves this node with the node's address will be cut off.";
+            flush(out, yes, (warning, "translation"), || dump.flush_translations())
+        }
+        BpfCommand::Metrics(ListCommand::List) => counters::list(out, &dump),
         BpfCommand::Lb(LbCommand::List(tables)) => load_balancing::list(out, &dump, tables),
     }
+}
+
+/// Removes rows, once that is confirmed.
+fn flush(
+    out: &mut Output<'_>,
+    yes: bool,
+    (warning, what): (&str, &str),
+    flush: impl FnOnce() -> Result<usize, DatapathError>,
+) -> Result<(), ClientError> {
+    if !yes {
+        confirm(warning)?;
+    }
+    let flushed = flush()?;
+    let answer = serde_json::json!({ "flushed": flushed });
+    out.answer(&answer, |out, _| out.line(format!("{} removed.", count(flushed, what))))
 }
 
 fn lxc(out: &mut Output<'_>, dump: &Dump) -> Result<(), ClientError> {

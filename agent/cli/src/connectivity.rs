@@ -171,7 +171,7 @@ async fn test(out: &mut Output<'_>, arguments: TestArguments) -> Result<(), Clie
     let opened = arguments.target.access().open().await;
     let (mut report, outcome) = match opened {
         Ok(cluster) => {
-            let json = out.is_json();
+            let json = out.is_for_programs();
             let mut say = |line: &str| {
                 // Nobody may read it any more, which costs the line and never the work.
                 if json { complain!("{line}") } else { drop(out.line(line)) }
@@ -269,7 +269,7 @@ pub(super) async fn probe(out: &mut Output<'_>, command: ProbeCommand) -> Result
         ProbeCommand::Ask { targets } => {
             ask(targets, |it| {
                 if failed.is_ok() {
-                    failed = out.json_line(it);
+                    failed = out.record(it);
                 }
             })
             .await;
@@ -278,7 +278,7 @@ pub(super) async fn probe(out: &mut Output<'_>, command: ProbeCommand) -> Result
             let until: oneshot::Receiver<()> = input_ended()?;
             watch(targets, rate, until, |it| {
                 if failed.is_ok() {
-                    failed = out.json_line(it);
+                    failed = out.record(it);
                 }
             })
             .await;

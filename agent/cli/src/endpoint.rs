@@ -1,14 +1,11 @@
 //! `volvox endpoint`: shows endpoints, and changes, regenerates or disconnects one.
 
-use std::{
-    collections::BTreeMap,
-    io::{self, BufRead, IsTerminal, Write},
-};
+use std::collections::BTreeMap;
 
 use hyper::Method;
 use serde_json::{Value, json};
 use volvox_rest::{
-    RestClient, escape,
+    RestClient, RestError, escape,
     models::{
         ConfigurationAnswer, Endpoint, EndpointHealth, LabelsAnswer, Regenerated, StatusChange,
     },
@@ -16,9 +13,10 @@ use volvox_rest::{
 
 use super::{
     args::{BuildLevel, EndpointCommand},
-    endpoint_text::{configuration, endpoint, labels, list, log},
+    confirm::confirm,
+    endpoint_text::{configuration, endpoint, labels, log},
     error::ClientError,
-    output::Output,
+    output::{Output, list},
 };
 
 pub(super) async fn run(
@@ -28,9 +26,10 @@ pub(super) async fn run(
 ) -> Result<(), ClientError> {
     use EndpointCommand::{Config, Disconnect, Get, Health, Labels, List, Log, Regenerate};
     match command {
-        List { labels } => {
+        List { listing, labels } => {
             let path = format!("/endpoint{}", label_query(&labels));
-            out.answer(&client.get::<Vec<Endpoint>>(&path).await?, |out, all| list(out, all))
+            list(out, &listing, async || none_is_empty(client.get::<Vec<Endpoint>>(&path).await))
+                .await
         }
         Get { endpoint: name } => {
             let found: Endpoint = client.get(&path(&name.id, "")).await?;
@@ -123,21 +122,7 @@ async fn disconnect(
     })
 }
 
-/// Asks on the terminal; where there is none, `--yes` is desired.
-fn confirm(warning: &str) -> Result<(), ClientError> {
-    if !io::stdin().is_terminal() {
-        return Err(ClientError::Usage(format!("{warning} Say --yes if that is what you want.")));
-    }
-    write!(io::stderr(), "{warning} Type yes to go on: ")?;
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer)?;
-    match answer.trim() {
-        "yes" => Ok(()),
-        _ => Err(ClientError::Failed("nothing was done".to_owned())),
-    }
-}
-
-fn parse_changes(changes: &[String]) -> Result<BTreeMap<&str, &str>, ClientError> {
+pub(super) fn parse_changes(changes: &[String]) -> Result<BTreeMap<&str, &str>, ClientError> {
     changes
         .iter()
         .map(|change| {
@@ -146,6 +131,14 @@ fn parse_changes(changes: &[String]) -> Result<BTreeMap<&str, &str>, ClientError
             })
         })
         .collect()
+}
+
+/// The API has no list of what nobody is in: it says that there is none.
+pub(super) fn none_is_empty<T>(answer: Result<Vec<T>, RestError>) -> Result<Vec<T>, ClientError> {
+    match answer {
+        Err(error) if error.status() == Some(404) => Ok(Vec::new()),
+        answer => Ok(answer?),
+    }
 }
 
 /// The query that narrows a list to these labels.

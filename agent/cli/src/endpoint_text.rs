@@ -1,30 +1,49 @@
 //! How `volvox endpoint` shows endpoints to people: tables and lists of members.
 
+use std::collections::BTreeSet;
+
 use volvox_rest::models::{
     AddressPair, ConfigurationAnswer, Endpoint, EndpointStatus, LabelsAnswer, Networking,
     StatusChange,
 };
 
-use super::{error::ClientError, output::Output};
+use super::{
+    error::ClientError,
+    output::{Listed, Output, namespace_of},
+};
 
 /// Label of the node itself.
 const HOST: &str = "reserved:host";
 
-pub(super) fn list(out: &mut Output<'_>, endpoints: &[Endpoint]) -> Result<(), ClientError> {
-    let rows = endpoints.iter().map(|endpoint| {
-        let status = &endpoint.status;
-        let addresses = addresses(endpoint);
-        [
-            endpoint.id.to_string(),
+impl Listed for Endpoint {
+    const HEADINGS: &'static [&'static str] =
+        &["ID", "STATE", "POLICY", "IDENTITY", "IPV4", "IPV6", "POD"];
+    const WIDE: &'static [&'static str] =
+        &["REVISION", "HEALTH", "INTERFACE", "CONTAINER", "LABELS"];
+
+    fn cells(&self) -> Vec<String> {
+        let status = &self.status;
+        let addresses = addresses(self);
+        let container: String = status.external_identifiers.container_id.chars().take(12).collect();
+        vec![
+            self.id.to_string(),
             status.state.clone(),
             status.policy.realized.policy_enabled.clone(),
             status.identity.id.to_string(),
             addresses.ipv4.map(|ip| ip.to_string()).unwrap_or_default(),
             addresses.ipv6.map(|ip| ip.to_string()).unwrap_or_default(),
-            pod(endpoint),
+            pod(self),
+            status.policy.realized.policy_revision.to_string(),
+            status.health.overall_health.clone(),
+            status.networking.interface_name.clone(),
+            container,
+            status.labels.security_relevant.join("\n"),
         ]
-    });
-    out.table(["ID", "STATE", "POLICY", "IDENTITY", "IPV4", "IPV6", "POD"], rows)
+    }
+
+    fn namespaces(&self) -> BTreeSet<String> {
+        namespace_of(&pod(self))
+    }
 }
 
 pub(super) fn endpoint(out: &mut Output<'_>, endpoint: &Endpoint) -> Result<(), ClientError> {

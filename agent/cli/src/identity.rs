@@ -1,8 +1,15 @@
 //! `volvox identity`: lists identities, or shows one.
 
+use std::collections::BTreeSet;
+
 use volvox_rest::{RestClient, models::Identity};
 
-use super::{args::IdentityCommand, endpoint::label_query, error::ClientError, output::Output};
+use super::{
+    args::IdentityCommand,
+    endpoint::{label_query, none_is_empty},
+    error::ClientError,
+    output::{Listed, Output, list, namespace_in, shown_one},
+};
 
 pub(super) async fn run(
     client: &RestClient,
@@ -10,18 +17,25 @@ pub(super) async fn run(
     command: IdentityCommand,
 ) -> Result<(), ClientError> {
     match command {
-        IdentityCommand::List { labels } => {
+        IdentityCommand::List { listing, labels } => {
             let path = format!("/identity{}", label_query(&labels));
-            out.answer(&client.get::<Vec<Identity>>(&path).await?, |out, all| table(out, all))
+            let fetch = async || none_is_empty(client.get::<Vec<Identity>>(&path).await);
+            list(out, &listing, fetch).await
         }
         IdentityCommand::Get { id } => {
-            let identity: Identity = client.get(&format!("/identity/{id}")).await?;
-            out.answer(&identity, |out, identity| table(out, std::slice::from_ref(identity)))
+            shown_one(out, &client.get::<Identity>(&format!("/identity/{id}")).await?)
         }
     }
 }
 
-fn table(out: &mut Output<'_>, identities: &[Identity]) -> Result<(), ClientError> {
-    let rows = identities.iter().map(|it| [it.id.to_string(), it.labels.join("\n")]);
-    out.table(["ID", "LABELS"], rows)
+impl Listed for Identity {
+    const HEADINGS: &'static [&'static str] = &["ID", "LABELS"];
+
+    fn cells(&self) -> Vec<String> {
+        vec![self.id.to_string(), self.labels.join("\n")]
+    }
+
+    fn namespaces(&self) -> BTreeSet<String> {
+        namespace_in(&self.labels)
+    }
 }

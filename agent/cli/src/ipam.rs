@@ -1,5 +1,7 @@
 //! `volvox ipam`: lists the addresses that are allocated, with their owners, and pools.
 
+use std::collections::BTreeSet;
+
 use volvox_rest::{
     RestClient,
     models::{IpamLease, PodPools},
@@ -8,7 +10,7 @@ use volvox_rest::{
 use super::{
     args::IpamCommand,
     error::ClientError,
-    output::{Output, seconds},
+    output::{Listed, Output, list, namespace_of, seconds},
 };
 
 pub(super) async fn run(
@@ -16,17 +18,26 @@ pub(super) async fn run(
     out: &mut Output<'_>,
     command: IpamCommand,
 ) -> Result<(), ClientError> {
-    if matches!(command, IpamCommand::Pools) {
-        return pools(client, out).await;
+    match command {
+        IpamCommand::Pools => pools(client, out).await,
+        IpamCommand::List(listing) => {
+            let fetch = async || Ok(client.get::<Vec<IpamLease>>("/volvox/ipam").await?);
+            list(out, &listing, fetch).await
+        }
     }
-    let leases: Vec<IpamLease> = client.get("/volvox/ipam").await?;
-    out.answer(&leases, |out, leases| {
-        let rows = leases.iter().map(|lease| {
-            let expires = lease.expires_seconds.map(seconds).unwrap_or_default();
-            [lease.address.clone(), lease.owner.clone(), lease.pool.clone(), expires]
-        });
-        out.table(["ADDRESS", "OWNER", "POOL", "EXPIRES IN"], rows)
-    })
+}
+
+impl Listed for IpamLease {
+    const HEADINGS: &'static [&'static str] = &["ADDRESS", "OWNER", "POOL", "EXPIRES IN"];
+
+    fn cells(&self) -> Vec<String> {
+        let expires = self.expires_seconds.map(seconds).unwrap_or_default();
+        vec![self.address.clone(), self.owner.clone(), self.pool.clone(), expires]
+    }
+
+    fn namespaces(&self) -> BTreeSet<String> {
+        namespace_of(&self.owner)
+    }
 }
 
 /// How much of each pool is used, then where its addresses are from.

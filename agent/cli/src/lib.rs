@@ -9,6 +9,8 @@
 
 mod args;
 mod bpf;
+mod config;
+mod confirm;
 mod connectivity;
 mod dashboard;
 mod endpoint;
@@ -16,14 +18,17 @@ mod endpoint_text;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod hint;
 mod identity;
 mod install;
 mod ipam;
+mod map;
 mod metrics;
 mod migrate;
 mod monitor;
 mod monitoring;
 mod named;
+mod node;
 mod observe;
 mod output;
 mod policy;
@@ -31,6 +36,7 @@ mod restore;
 mod service;
 mod sources;
 mod status;
+mod sysdump;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -43,11 +49,7 @@ use clap::{CommandFactory, Parser};
 use volvox_rest::RestClient;
 
 pub use self::{args::Arguments, error::ClientError};
-use self::{
-    args::Command,
-    output::{Format, Output},
-    why::Places,
-};
+use self::{args::Command, output::Output, why::Places};
 
 /// How long the agent may take to answer: longer than it waits for its own actors.
 const DEADLINE: Duration = Duration::from_secs(90);
@@ -77,7 +79,7 @@ pub fn execute(arguments: Arguments, out: &mut dyn io::Write) -> Result<(), Clie
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let client = RestClient::new(&arguments.socket).patience(Duration::ZERO).deadline(DEADLINE);
-    let mut output = Output::new(arguments.output, out);
+    let mut output = Output::new(arguments.output.clone(), out);
     runtime.block_on(dispatch(arguments, &client, &mut output))
 }
 
@@ -87,14 +89,26 @@ async fn dispatch(
     out: &mut Output<'_>,
 ) -> Result<(), ClientError> {
     let Arguments { socket, bpf_root, state_dir, command, output: format } = arguments;
-    let is_of_observe = !matches!(format, Format::Table | Format::Json);
-    if is_of_observe && !matches!(command, Command::Observe(_)) {
-        let text = "-o: compact, dict, tab and jsonpb are of `volvox observe`: say table or json";
+    if format.is_of_observe() && !matches!(command, Command::Observe(_)) {
+        let text = "-o: compact, dict and tab are of `volvox observe`: say table, wide, json, yaml or \
+                    jsonpath=TEMPLATE";
         return Err(ClientError::Usage(text.to_owned()));
     }
+    let command = match command {
+        Command::Get(command) => command.into(),
+        command => command,
+    };
     let (bpf_root, state_dir) = (bpf_root.as_path(), state_dir.as_path());
     match command {
-        Command::Status { brief } => status::show(client, out, state_dir, brief).await,
+        Command::Status(arguments) => status::show(client, out, state_dir, &arguments).await,
+        Command::Node(command) => node::run(client, out, command).await,
+        Command::Config(arguments) => config::config(client, out, &arguments).await,
+        Command::Version(arguments) => config::version(client, out, &arguments).await,
+        Command::Map(command) => map::run(out, state_dir, &command).await,
+        Command::Sysdump(arguments) => {
+            let sources = sysdump::Sources { client, bpf_root, state_dir };
+            sysdump::run(out, &sources, &arguments).await
+        }
         Command::Endpoint(command) => endpoint::run(client, out, command).await,
         Command::Ipam(command) => ipam::run(client, out, command).await,
         Command::Service(command) => service::run(client, out, command).await,
@@ -109,7 +123,7 @@ async fn dispatch(
         Command::Verify(arguments) => {
             verify::run(client, out, (bpf_root, state_dir), &arguments).await
         }
-        Command::Trace(trace) => trace::run(out, (bpf_root, state_dir), &trace),
+        Command::Trace(trace) => trace::run(out, (bpf_root, state_dir), &trace).await,
         Command::Monitor(filter) => {
             let source = monitor::Source::open(&socket, bpf_root)?;
             let endpoints = filter.endpoints.iter();
@@ -117,7 +131,7 @@ async fn dispatch(
             let endpoints = endpoints.collect::<Result<Vec<_>, _>>()?;
             monitor::run(client, out, source, (&filter, &endpoints)).await
         }
-        Command::Observe(arguments) => observe::run(&socket, out, format, &arguments).await,
+        Command::Observe(arguments) => observe::run(&socket, out, &format, &arguments).await,
         Command::Metrics => metrics::run(client, out).await,
         Command::Dashboard(arguments) => dashboard::run(out, &arguments).await,
         Command::Migrate(command) => migrate::run(&command),
@@ -127,7 +141,7 @@ async fn dispatch(
         Command::Uninstall(arguments) => install::uninstall(out, arguments).await,
         Command::Connectivity(command) => connectivity::run(out, command).await,
         Command::Probe(command) => connectivity::probe(out, command).await,
-        // Answered before there was a runtime.
-        Command::Completions { .. } => Ok(()),
+        // Answered before there was a runtime; another command stands for the other.
+        Command::Completions { .. } | Command::Get(_) => Ok(()),
     }
 }

@@ -57,7 +57,7 @@ pub(super) async fn run(
     let mut origins = Origins::default();
     let mut verdicts = Verdicts::default();
     let mut left = filter.count.unwrap_or(u64::MAX);
-    if !out.is_json() {
+    if !out.is_for_programs() {
         out.line("Listening; Ctrl-C ends it.")?;
     }
     while left > 0 {
@@ -85,12 +85,12 @@ pub(super) async fn run(
 }
 
 fn write(out: &mut Output<'_>, line: &Line) -> Result<(), ClientError> {
-    if out.is_json() { out.json_line(line) } else { out.line(text(line)) }
+    if out.is_for_programs() { out.record(line) } else { out.line(text(line)) }
 }
 
 fn lost(out: &mut Output<'_>, cpu: u32, count: u64) -> Result<(), ClientError> {
-    if out.is_json() {
-        return out.json_line(&Lost { cpu, count });
+    if out.is_for_programs() {
+        return out.record(&Lost { cpu, count });
     }
     out.line(format!(
         "-- {count} records of CPU {cpu} are lost: they came faster than they are read"
@@ -103,8 +103,8 @@ fn hears_notices(filter: &MonitorFilter) -> bool {
 }
 
 fn reported(out: &mut Output<'_>, text: &str) -> Result<(), ClientError> {
-    match out.is_json() {
-        true => out.json_line(&Reported { text }),
+    match out.is_for_programs() {
+        true => out.record(&Reported { text }),
         false => out.line(format!(">> agent: {text}")),
     }
 }

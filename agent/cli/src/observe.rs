@@ -63,7 +63,7 @@ const POLICY_MASK: [&str; 4] =
 pub(super) async fn run(
     api: &Path,
     out: &mut Output<'_>,
-    format: Format,
+    format: &Format,
     arguments: &ObserveArguments,
 ) -> Result<(), ClientError> {
     let socket = match &arguments.server {
@@ -77,7 +77,7 @@ pub(super) async fn run(
     }
     let request = request(arguments, format)?;
     let mut answers = client.flows(&request).await?;
-    let mut writer = Writer::new(format, arguments.print_policy_names);
+    let mut writer = Writer::new(format.clone(), arguments.print_policy_names);
     while let Some(bytes) = answers.next().await? {
         if is_json(format) {
             json_line(out, &FLOWS_RESPONSE, &bytes)?;
@@ -93,8 +93,8 @@ pub(super) async fn run(
     Ok(())
 }
 
-fn is_json(format: Format) -> bool {
-    matches!(format, Format::Json | Format::Jsonpb)
+fn is_json(format: &Format) -> bool {
+    format.is_for_programs()
 }
 
 fn json_line(
@@ -102,13 +102,13 @@ fn json_line(
     schema: &'static Schema,
     bytes: &[u8],
 ) -> Result<(), ClientError> {
-    out.json_line(&to_json(schema, bytes))
+    out.record(&to_json(schema, bytes))
 }
 
 async fn show_events(
     mut answers: HubbleAnswers,
     out: &mut Output<'_>,
-    format: Format,
+    format: &Format,
 ) -> Result<(), ClientError> {
     while let Some(bytes) = answers.next().await? {
         if is_json(format) {
@@ -122,7 +122,7 @@ async fn show_events(
 }
 
 /// The request that the arguments mean.
-fn request(arguments: &ObserveArguments, format: Format) -> Result<GetFlowsRequest, ClientError> {
+fn request(arguments: &ObserveArguments, format: &Format) -> Result<GetFlowsRequest, ClientError> {
     let (whitelist, blacklist) = filters::filters(arguments)?;
     let GetEventsRequest { number, follow, since, until, first } = events_request(&arguments.span)?;
     let mut paths: Vec<String> = MASK.iter().map(|path| (*path).to_owned()).collect();

@@ -1,29 +1,23 @@
-//! How answers are written: tables and lines for people, JSON for programs.
+//! How answers are written: tables and lines for people; JSON, YAML and parts of them for programs.
+
+mod format;
+mod jsonpath;
+mod list;
+mod wrap;
 
 use std::io::Write;
 
-use clap::ValueEnum;
 use comfy_table::{Table, presets::NOTHING};
 use serde::Serialize;
 
+#[cfg(test)]
+pub(super) use self::jsonpath::Template;
+pub(super) use self::{
+    format::{Format, FormatParser},
+    list::{Listed, Listing, Watch, list, namespace_in, namespace_of, shown, shown_one},
+    wrap::{terminal_width, wrapped},
+};
 use super::error::ClientError;
-
-/// How answers are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Format {
-    /// For people
-    Table,
-    /// For programs
-    Json,
-    /// Of `observe`: a line a flow, as `table`
-    Compact,
-    /// Of `observe`: as `json`
-    Jsonpb,
-    /// Of `observe`: a line a member
-    Dict,
-    /// Of `observe`: in columns
-    Tab,
-}
 
 /// Where answers go, and how they are written.
 pub(super) struct Output<'a> {
@@ -37,8 +31,13 @@ impl<'a> Output<'a> {
     }
 
     /// Whether a program reads it.
-    pub(super) fn is_json(&self) -> bool {
-        self.format == Format::Json
+    pub(super) fn is_for_programs(&self) -> bool {
+        self.format.is_for_programs()
+    }
+
+    /// Whether people want to see more.
+    pub(super) fn is_wide(&self) -> bool {
+        self.format == Format::Wide
     }
 
     /// Writes one line.
@@ -46,24 +45,47 @@ impl<'a> Output<'a> {
         Ok(writeln!(self.out, "{}", text.as_ref())?)
     }
 
+    /// Writes text in lines that the terminal has room for, those behind the first indented.
+    pub(super) fn paragraph(&mut self, text: &str, indent: usize) -> Result<(), ClientError> {
+        match terminal_width() {
+            Some(width) => wrapped(text, width, indent).iter().try_for_each(|line| self.line(line)),
+            None => self.line(text),
+        }
+    }
+
     /// Has what was written read at once.
     pub(super) fn flush(&mut self) -> Result<(), ClientError> {
         Ok(self.out.flush()?)
     }
 
-    /// Writes a value as JSON, indented.
-    pub(super) fn json(&mut self, value: &impl Serialize) -> Result<(), ClientError> {
-        let text = serde_json::to_string_pretty(value)
-            .map_err(|error| ClientError::Failed(error.to_string()))?;
-        self.line(text)
+    /// Writes a value for a program; as JSON, indented, unless another format is asked for.
+    pub(super) fn value(&mut self, value: &impl Serialize) -> Result<(), ClientError> {
+        let text = match &self.format {
+            Format::Yaml => serde_norway::to_string(value).map_err(failed)?,
+            Format::Jsonpath(_) => self.part(value)?,
+            _ => serde_json::to_string_pretty(value).map_err(failed)?,
+        };
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.line(text.trim_end_matches('\n'))
     }
 
-    /// Writes a value as one line of JSON, at once.
-    pub(super) fn json_line(&mut self, value: &impl Serialize) -> Result<(), ClientError> {
-        let text =
-            serde_json::to_string(value).map_err(|error| ClientError::Failed(error.to_string()))?;
-        self.line(text)?;
+    /// Writes one value of several, at once: as one line of JSON, or a document of YAML.
+    pub(super) fn record(&mut self, value: &impl Serialize) -> Result<(), ClientError> {
+        let text = match &self.format {
+            Format::Yaml => format!("---\n{}", serde_norway::to_string(value).map_err(failed)?),
+            Format::Jsonpath(_) => self.part(value)?,
+            _ => serde_json::to_string(value).map_err(failed)?,
+        };
+        self.line(text.trim_end_matches('\n'))?;
         Ok(self.out.flush()?)
+    }
+
+    fn part(&self, value: &impl Serialize) -> Result<String, ClientError> {
+        let Format::Jsonpath(template) = &self.format else { return Ok(String::new()) };
+        let value = serde_json::to_value(value).map_err(failed)?;
+        template.apply(&value).map_err(ClientError::Failed)
     }
 
     /// Writes rows below their headings.
@@ -71,6 +93,15 @@ impl<'a> Output<'a> {
         &mut self,
         headings: [&str; N],
         rows: impl IntoIterator<Item = [String; N]>,
+    ) -> Result<(), ClientError> {
+        self.rows(&headings, rows.into_iter().map(Vec::from))
+    }
+
+    /// The same of any number of columns.
+    pub(super) fn rows(
+        &mut self,
+        headings: &[&str],
+        rows: impl IntoIterator<Item = Vec<String>>,
     ) -> Result<(), ClientError> {
         let mut table = Table::new();
         table.load_style(NOTHING).set_header(headings).add_rows(rows);
@@ -99,8 +130,12 @@ impl<'a> Output<'a> {
         value: &T,
         people: impl FnOnce(&mut Self, &T) -> Result<(), ClientError>,
     ) -> Result<(), ClientError> {
-        if self.is_json() { self.json(value) } else { people(self, value) }
+        if self.is_for_programs() { self.value(value) } else { people(self, value) }
     }
+}
+
+fn failed(error: impl ToString) -> ClientError {
+    ClientError::Failed(error.to_string())
 }
 
 /// A number and its thing, in the plural unless it is one.

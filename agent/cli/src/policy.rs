@@ -1,21 +1,21 @@
 //! `volvox policy`: the rules in force, how each policy stands, and a check of manifests without
 //! the agent.
 
-use std::{fs, path::PathBuf};
+mod validate;
 
-use serde::Serialize;
+use std::collections::BTreeSet;
+
 use serde_json::Value;
-use volvox_actors::model::ApiObject;
-use volvox_actors::policy::rules::{
-    KnownServices, PolicySettings, PolicyStatus, PolicyView, parse, same_priority_remark,
+use volvox_actors::policy::rules::{PolicyStatus, PolicyView, same_priority_remark};
+use volvox_rest::{
+    RestClient,
+    models::{Policy, SelectorEntry},
 };
-use volvox_inspect::manifests::objects;
-use volvox_rest::{RestClient, models::Policy};
 
 use super::{
     args::PolicyCommand,
     error::ClientError,
-    output::{Output, count},
+    output::{Listed, Listing, Output, count, list, shown},
 };
 
 pub(super) async fn run(
@@ -28,25 +28,70 @@ pub(super) async fn run(
             let policy: Policy = client.get("/policy").await?;
             let rules: Value = serde_json::from_str(&policy.policy)
                 .map_err(|error| ClientError::Failed(format!("the agent's rules: {error}")))?;
-            if !out.is_json() {
+            if !out.is_for_programs() {
                 let number = rules.as_array().map_or(0, Vec::len);
                 out.line(format!("Revision {}, {}:", policy.revision, count(number, "rule")))?;
             }
-            out.json(&rules)
+            out.value(&rules)
         }
-        PolicyCommand::Validate { files } => validate(out, &files),
-        PolicyCommand::Status => {
-            out.answer(&client.get::<PolicyView>("/volvox/policy").await?, status)
+        PolicyCommand::Selectors { subjects, watch } => {
+            let path = if subjects { "/policy/subject-selectors" } else { "/policy/selectors" };
+            let fetch = async || Ok(client.get::<Vec<SelectorEntry>>(path).await?);
+            list(out, &watch.into(), fetch).await
         }
+        PolicyCommand::Validate { files, allow_empty, strict } => {
+            validate::run(out, &files, allow_empty, strict)
+        }
+        PolicyCommand::Status(listing) => status(client, out, &listing).await,
     }
 }
 
-fn status(out: &mut Output<'_>, view: &PolicyView) -> Result<(), ClientError> {
-    let rows = view.policies.iter().map(|status| {
-        let name = status.policy.as_ref().map(ToString::to_string).unwrap_or_default();
-        [status.source.clone(), name, status.selects.to_string(), remarks(status)]
-    });
-    out.table(["FILE", "POLICY", "SELECTS", "REMARKS"], rows)
+async fn status(
+    client: &RestClient,
+    out: &mut Output<'_>,
+    listing: &Listing,
+) -> Result<(), ClientError> {
+    let fetch = async || {
+        let mut view: PolicyView = client.get("/volvox/policy").await?;
+        if let Some(namespace) = &listing.namespace {
+            let of = |it: &PolicyStatus| it.policy.as_ref()?.namespace.clone();
+            view.policies.retain(|it| of(it).as_ref() == Some(namespace));
+        }
+        Ok(view)
+    };
+    if !listing.watch.watch {
+        // The list has a revision.
+        return out.answer(&fetch().await?, |out, view: &PolicyView| shown(out, &view.policies));
+    }
+    list(out, listing, async || fetch().await.map(|view: PolicyView| view.policies)).await
+}
+
+impl Listed for PolicyStatus {
+    const HEADINGS: &'static [&'static str] = &["FILE", "POLICY", "SELECTS", "REMARKS"];
+
+    fn cells(&self) -> Vec<String> {
+        let name = self.policy.as_ref().map(ToString::to_string).unwrap_or_default();
+        vec![self.source.clone(), name, self.selects.to_string(), remarks(self)]
+    }
+
+    fn key(&self) -> String {
+        let name = self.policy.as_ref().map(ToString::to_string);
+        let error = self.error.as_ref().and_then(|error| error.object.clone());
+        format!("{} {:?}", self.source, name.or(error))
+    }
+
+    fn namespaces(&self) -> BTreeSet<String> {
+        self.policy.iter().filter_map(|policy| policy.namespace.clone()).collect()
+    }
+}
+
+impl Listed for SelectorEntry {
+    const HEADINGS: &'static [&'static str] = &["SELECTOR", "USERS", "IDENTITIES"];
+
+    fn cells(&self) -> Vec<String> {
+        let identities = self.identities.iter().map(u32::to_string).collect::<Vec<_>>();
+        vec![self.selector.clone(), self.users.to_string(), identities.join("\n")]
+    }
 }
 
 fn remarks(status: &PolicyStatus) -> String {
@@ -81,69 +126,4 @@ fn remarks(status: &PolicyStatus) -> String {
         remarks.push("selects no endpoint".to_owned());
     }
     remarks.join("\n")
-}
-
-/// What is found in one manifest.
-#[derive(Debug, Default, Serialize)]
-struct Verdict {
-    file: String,
-    policies: Vec<String>,
-    unsupported: Vec<String>,
-    departures: Vec<String>,
-    refused: Vec<String>,
-}
-
-fn validate(out: &mut Output<'_>, files: &[PathBuf]) -> Result<(), ClientError> {
-    let verdicts: Vec<Verdict> = files.iter().map(judge).collect();
-    let refused: usize = verdicts.iter().map(|verdict| verdict.refused.len()).sum();
-    out.answer(&verdicts, |out, verdicts| {
-        for verdict in verdicts {
-            for policy in &verdict.policies {
-                out.line(format!("{}: {policy}: valid", verdict.file))?;
-            }
-            let remarks = verdict.unsupported.iter().chain(&verdict.departures);
-            for problem in remarks.chain(&verdict.refused) {
-                out.line(problem)?;
-            }
-            if verdict.policies.is_empty() && verdict.refused.is_empty() {
-                out.line(format!("{}: holds no policy", verdict.file))?;
-            }
-        }
-        Ok(())
-    })?;
-    match refused {
-        0 => Ok(()),
-        _ => Err(ClientError::Failed(format!("{} refused", count(refused, "document")))),
-    }
-}
-
-fn judge(path: &PathBuf) -> Verdict {
-    let file = path.display().to_string();
-    let mut verdict = Verdict { file: file.clone(), ..Verdict::default() };
-    let read = fs::read_to_string(path).map_err(|error| error.to_string());
-    let documents = match read.and_then(|text| objects(&text)) {
-        Ok(documents) => ApiObject::all(documents),
-        Err(error) => {
-            verdict.refused.push(format!("{file}: {error}"));
-            return verdict;
-        }
-    };
-    for result in
-        documents.iter().flat_map(|document| parse(&file, document, &PolicySettings::default()))
-    {
-        match result {
-            Ok(policy) => {
-                verdict.policies.push(policy.name.to_string());
-                verdict.unsupported.extend(policy.unsupported.iter().map(ToString::to_string));
-                let departures = policy.departures().into_iter();
-                let named = departures.map(|it| format!("{file}: {}: {it}", policy.name));
-                verdict.departures.extend(named);
-            }
-            Err(refused) => verdict.refused.push(refused.error.to_string()),
-        }
-    }
-    let mut services = KnownServices::default();
-    services.apply(&file, &Ok(documents), None);
-    verdict.refused.extend(services.rejected().map(|(_, error)| error.to_string()));
-    verdict
 }

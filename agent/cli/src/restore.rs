@@ -54,12 +54,12 @@ fn lives(out: &mut Output<'_>, state_dir: &Path) -> Result<(), ClientError> {
     let numbers = evidence.lives().into_iter().rev();
     let all: Vec<_> = numbers.map(|it| (it, ended(it), evidence.life(it))).collect();
     let lost = evidence.lost(&boot_id());
-    if out.is_json() {
+    if out.is_for_programs() {
         let lives = all.iter().map(|(number, life, restored)| {
             let ended = life.as_ref().map(evidence::end);
             json!({ "number": number, "end": ended, "recorded": life, "restored": restored })
         });
-        return out.json(&json!({ "lives": lives.collect::<Vec<_>>(), "lost": lost }));
+        return out.value(&json!({ "lives": lives.collect::<Vec<_>>(), "lost": lost }));
     }
     let rows = all.into_iter().map(|(number, life, restored)| {
         let end = life.as_ref().map_or("is not recorded", evidence::end);

@@ -1,6 +1,8 @@
 //! `volvox service` and `volvox backend`: frontends and their backends, and how a backend is
 //! quarantined and released.
 
+use std::collections::BTreeSet;
+
 use hyper::Method;
 use volvox_actors::ports::BackendState;
 use volvox_rest::{
@@ -11,7 +13,7 @@ use volvox_rest::{
 use super::{
     args::{BackendCommand, ServiceCommand},
     error::ClientError,
-    output::Output,
+    output::{Listed, Output, list, shown_one},
 };
 
 pub(super) async fn run(
@@ -20,13 +22,11 @@ pub(super) async fn run(
     command: ServiceCommand,
 ) -> Result<(), ClientError> {
     match command {
-        ServiceCommand::List => {
-            let all: Vec<Service> = client.get("/service").await?;
-            out.answer(&all, |out, all| table(out, all))
+        ServiceCommand::List(listing) => {
+            list(out, &listing, async || Ok(client.get::<Vec<Service>>("/service").await?)).await
         }
         ServiceCommand::Get { id } => {
-            let service: Service = client.get(&format!("/service/{id}")).await?;
-            out.answer(&service, |out, service| table(out, std::slice::from_ref(service)))
+            shown_one(out, &client.get::<Service>(&format!("/service/{id}")).await?)
         }
     }
 }
@@ -37,45 +37,53 @@ pub(super) async fn backend(
     command: BackendCommand,
 ) -> Result<(), ClientError> {
     let (at, state) = match command {
-        BackendCommand::List => {
-            let all: Vec<Backend> = client.get("/volvox/backends").await?;
-            return out.answer(&all, |out, all| backends(out, all));
+        BackendCommand::List(watch) => {
+            let fetch = async || Ok(client.get::<Vec<Backend>>("/volvox/backends").await?);
+            return list(out, &watch.into(), fetch).await;
         }
         BackendCommand::Quarantine { backend } => (backend, BackendState::Quarantined),
         BackendCommand::Release { backend } => (backend, BackendState::Active),
     };
     let expected = BackendAddress::new(at, state);
     let answer = client.send(Method::PATCH, "/volvox/backends", &[], Some(&expected)).await?;
-    out.answer(&answer.json()?, |out, backend| backends(out, std::slice::from_ref(backend)))
+    shown_one::<Backend>(out, &answer.json()?)
 }
 
-fn backends(out: &mut Output<'_>, all: &[Backend]) -> Result<(), ClientError> {
-    let row = |it: &Backend| {
-        let state = match &*it.left.join(", ") {
-            "" => it.address.state.clone(),
-            left => format!("{} (left {left}; TCP connections go on)", it.address.state),
+impl Listed for Backend {
+    const HEADINGS: &'static [&'static str] = &["ID", "BACKEND", "STATE"];
+
+    fn cells(&self) -> Vec<String> {
+        let state = match &*self.left.join(", ") {
+            "" => self.address.state.clone(),
+            left => format!("{} (left {left}; TCP connections go on)", self.address.state),
         };
-        [it.id.to_string(), place(&it.address), state]
-    };
-    out.table(["ID", "BACKEND", "STATE"], all.iter().map(row))
+        vec![self.id.to_string(), place(&self.address), state]
+    }
 }
 
-fn table(out: &mut Output<'_>, services: &[Service]) -> Result<(), ClientError> {
-    let rows = services.iter().map(|Service { spec, status }| {
+impl Listed for Service {
+    const HEADINGS: &'static [&'static str] = &["ID", "FRONTEND", "TYPE", "SERVICE", "BACKENDS"];
+
+    fn cells(&self) -> Vec<String> {
+        let Self { spec, status } = self;
         let ServiceFlags { kind, name, namespace, .. } = &spec.flags;
         let mut backends: Vec<_> = spec.backend_addresses.iter().map(used).collect();
         if status.realized.is_none() {
             backends.push("(not written yet)".to_owned());
         }
-        [
+        vec![
             spec.id.to_string(),
             frontend(&spec.frontend_address),
             kind.clone(),
             if name.is_empty() { "(nobody's yet)".into() } else { format!("{namespace}/{name}") },
             backends.join("\n"),
         ]
-    });
-    out.table(["ID", "FRONTEND", "TYPE", "SERVICE", "BACKENDS"], rows)
+    }
+
+    fn namespaces(&self) -> BTreeSet<String> {
+        let namespace = self.spec.flags.namespace.clone();
+        if namespace.is_empty() { BTreeSet::new() } else { [namespace].into() }
+    }
 }
 
 fn frontend(FrontendAddress { ip, protocol, port, scope }: &FrontendAddress) -> String {

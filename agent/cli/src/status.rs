@@ -1,5 +1,8 @@
 //! `volvox status`: asks the agent for all that its state is made of, and shows it on one page.
 
+mod verbose;
+mod waiting;
+
 use std::{collections::BTreeMap, path::Path};
 
 use hyper::Method;
@@ -18,7 +21,9 @@ use volvox_rest::{
     },
 };
 
+use self::{verbose::verbose, waiting::wait};
 use super::{
+    args::StatusArguments,
     error::ClientError,
     output::{Output, count},
     restore::{lost_line, summary},
@@ -29,8 +34,12 @@ pub(super) async fn show(
     client: &RestClient,
     out: &mut Output<'_>,
     state_dir: &Path,
-    brief: bool,
+    arguments: &StatusArguments,
 ) -> Result<(), ClientError> {
+    let brief = arguments.brief;
+    if arguments.wait {
+        wait(client, arguments.wait_duration).await?;
+    }
     let brief_header = if brief { "true" } else { "false" };
     let headers = [("brief", brief_header)];
     let answer = client.send(Method::GET, "/healthz", &headers, None::<&Value>).await?;
@@ -38,6 +47,21 @@ pub(super) async fn show(
     if brief {
         return out.answer(&health, |out, health| out.line(&health.cilium.state));
     }
+    let verbose = arguments.verbose.then(|| verbose(&health));
+    whole(client, out, state_dir, health).await?;
+    match verbose {
+        Some(parts) if !out.is_for_programs() => parts.show(out),
+        _ => Ok(()),
+    }
+}
+
+/// All that its state is made of.
+async fn whole(
+    client: &RestClient,
+    out: &mut Output<'_>,
+    state_dir: &Path,
+    health: StatusAnswer,
+) -> Result<(), ClientError> {
     let endpoints: Vec<Endpoint> = client.get("/endpoint").await?;
     let restore: RestoreReport = client.get("/volvox/restore").await?;
     let policy: PolicyView = client.get("/volvox/policy").await?;
@@ -48,8 +72,8 @@ pub(super) async fn show(
     let waits: WaitList = client.get("/volvox/waits").await?;
     let recorder: Recorder = client.get("/volvox/flight").await?;
     let lost = Evidence::at(state_dir).lost(&boot_id());
-    if out.is_json() {
-        return out.json(&json!({
+    if out.is_for_programs() {
+        return out.value(&json!({
             "lost-since-boot": lost,
             "health": health,
             "endpoints": states(&endpoints),

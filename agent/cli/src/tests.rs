@@ -63,6 +63,27 @@ fn manifests_are_judged_without_an_agent() {
     let alone = policy(80).replace("ingress:\n", "enableDefaultDeny: {egress: true}\n  ingress:\n");
     let ran = run(&socket, &format!("policy validate {}", file("alone.yaml", &alone)));
     assert!(ran.code == 0 && ran.text.contains("Cilium 1.19 leaves it open"), "{}", ran.text);
+    // A file without a policy is a mistake unless it is meant, and a rule that fails closed is told of.
+    let empty = file("empty.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n");
+    let ran = run(&socket, &format!("policy validate {empty}"));
+    assert!(ran.code == 1 && ran.text.contains("holds no policy"), "{ran:?}");
+    assert!(ran.error.contains("1 file without a policy (--allow-empty"), "{}", ran.error);
+    assert_eq!(run(&socket, &format!("policy validate --allow-empty {empty} {good}")).code, 0);
+    let l7 = policy(80).replace("TCP}]", "TCP}], rules: {http: [{path: /}]}");
+    let closed = file(
+        "closed.yaml",
+        &l7.replace("toPorts:\n    - ports", "toPorts:\n    - {ports").replace("]}\n", "]}}\n"),
+    );
+    let ran = run(&socket, &format!("policy validate {closed}"));
+    assert!(
+        ran.code == 0 && ran.text.contains("the rule fails closed; --strict refuses it"),
+        "{ran:?}"
+    );
+    let ran = run(&socket, &format!("policy validate --strict {closed}"));
+    assert_eq!((ran.code, ran.error.as_str()), (1, "1 part of rules that fail closed"));
+    let ran = run(&socket, &format!("-o json policy validate {closed}"));
+    let all: serde_json::Value = serde_json::from_str(&ran.text).unwrap();
+    assert_eq!(all[0]["fails-closed"].as_array().unwrap().len(), 1, "{all}");
     let rubbish = file("rubbish.yaml", "{]");
     assert_eq!(run(&socket, &format!("policy validate {rubbish}")).code, 1);
     assert_eq!(run(&socket, "policy validate /nowhere.yaml").code, 1);
@@ -77,6 +98,17 @@ fn wrong_questions_are_refused_before_anything_is_done() {
         "policy validate",
         "identity get x",
         "monitor -t x",
+        "status --brief --wait",
+        "status --wait-duration 5m",
+        "get ep -n a -A",
+        "get x",
+        "why --to a/b:80",
+        "why a/b --to c/d:80 --regenerated",
+        "why a/b --port 80",
+        "-o jsonpath status",
+        "-o jsonpath={.x status",
+        "-o xml status",
+        "bpf ct flush now",
         "service get x",
         "backend quarantine web",
         "backend quarantine 10.0.0.1",
@@ -158,6 +190,25 @@ impl io::Write for Closed {
 fn completions_that_nobody_reads_to_their_end_are_no_failure() {
     let arguments = Arguments::try_parse_from(["volvox", "completions", "bash"]).unwrap();
     assert!(execute(arguments, &mut Closed).unwrap_err().is_quiet());
+}
+
+#[test]
+fn every_command_line_is_well_formed_and_help_names_the_formats() {
+    use clap::CommandFactory;
+
+    Arguments::command().debug_assert();
+    let help = Arguments::command().render_long_help().to_string();
+    for format in ["wide", "yaml", "jsonpath=TEMPLATE"] {
+        assert!(help.contains(format), "{format}: {help}");
+    }
+    for command in
+        ["ep list -A -o wide", "svc list -n shop -w", "get no -w -o yaml", "get ep shop/web"]
+    {
+        let words = ["volvox"].into_iter().chain(command.split(' '));
+        assert!(Arguments::try_parse_from(words).is_ok(), "{command}");
+    }
+    let ran = run(Path::new("/nowhere"), "-o tab status");
+    assert!(ran.code == 2 && ran.error.contains("of `volvox observe`"), "{}", ran.error);
 }
 
 #[test]

@@ -3,11 +3,18 @@
 
 mod dropped;
 mod regenerated;
+mod traffic;
 mod unborn;
 
-use std::path::Path;
+use std::{
+    path::Path,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
-use volvox_actors::host::flight::{Life, RecordedWait};
+use volvox_actors::{
+    host::flight::{Life, RecordedWait},
+    model::Timestamp,
+};
 use volvox_inspect::{
     evidence::{Evidence, Lost},
     flight::boot_id,
@@ -15,14 +22,14 @@ use volvox_inspect::{
 };
 use volvox_rest::{
     RestClient, RestError, escape,
-    models::{Endpoint, PruningWait, WaitEntry, WaitList, Why},
+    models::{Endpoint, PruningWait, RootCause, WaitEntry, WaitList, Why},
 };
 
 use super::{
     args::{Lifetime, Question},
     error::ClientError,
     named::endpoint_number,
-    output::{Output, seconds},
+    output::{Output, count, seconds},
     restore::lost_line,
     trace,
 };
@@ -50,14 +57,14 @@ pub(super) async fn run(
         let number = number(client, places.bpf_root, id).await?;
         return dropped::run(client, out, places.bpf_root, number, question).await;
     }
+    if let Some(to) = &question.to {
+        return traffic::run(client, out, id, to, question).await;
+    }
     let path = format!("/volvox/endpoint/{}/why", escape(id));
     match client.get::<Why>(&path).await {
         Ok(why) => out.answer(&why, one),
         // The dead cannot be asked, but they left a record.
-        Err(error @ RestError::Unreachable { .. }) => match endpoint_number(places.bpf_root, id) {
-            Ok(number) => of_the_dead(out, places.state_dir, number, error),
-            Err(_) => Err(error.into()),
-        },
+        Err(error @ RestError::Unreachable { .. }) => of_the_dead(out, places, id, error),
         Err(error) if error.status() == Some(404) => {
             let lost = Evidence::at(places.state_dir).lost(&boot_id());
             let is_it = |lost: &&Lost| {
@@ -106,19 +113,77 @@ async fn number(client: &RestClient, bpf_root: &Path, id: &str) -> Result<u16, C
     }
 }
 
+/// So few waits are shown each by itself, too.
+const FEW: usize = 8;
+/// Of more waits of an endpoint so many, the nearest.
+const NEAREST: usize = 3;
+
 fn all(out: &mut Output<'_>, list: &WaitList) -> Result<(), ClientError> {
     list.pruning.iter().try_for_each(|PruningWait { what, whom }| {
-        out.line(format!("Pruning of {what} waits for {whom}: nothing of them is removed before."))
+        let text =
+            format!("Pruning of {what} waits for {whom}: nothing of them is removed before.");
+        out.paragraph(&text, 2)
     })?;
     if list.waits.is_empty() {
         return out.line("Nobody waits for anybody.");
     }
-    let rows = list.waits.iter().map(|wait| {
-        let (since, left) = (seconds(wait.since_seconds), seconds(wait.left_seconds));
-        [wait.who.clone(), wait.whom.clone(), wait.why.clone(), since, left]
-    });
-    out.table(["WHO", "WAITS FOR", "ABOUT", "SINCE", "AT MOST"], rows)?;
+    list.causes.iter().try_for_each(|cause| out.paragraph(&cause_text(cause), 2))?;
+    if list.waits.len() > FEW && !out.is_wide() {
+        out.line(format!("`volvox why -o wide` shows each of {} waits.", list.waits.len()))?;
+    } else {
+        out.line("")?;
+        let rows = list.waits.iter().map(|wait| {
+            let (since, left) = (seconds(wait.since_seconds), seconds(wait.left_seconds));
+            [wait.who.clone(), wait.whom.clone(), wait.why.clone(), since, left]
+        });
+        out.table(["WHO", "WAITS FOR", "ABOUT", "SINCE", "AT MOST"], rows)?;
+    }
     ring(out, &list.cycle)
+}
+
+/// What waits come down to, since when, and whom that concerns.
+fn cause_text(cause: &RootCause) -> String {
+    let what = match (&cause.error, &cause.about) {
+        (Some(error), _) => {
+            let mut error = error.clone();
+            if let Some(first) = error.get_mut(..1) {
+                first.make_ascii_uppercase();
+            }
+            error
+        }
+        (None, Some(about)) => format!("{} is waited for: {about}", cause.whom),
+        (None, None) => format!("{} is waited for", cause.whom),
+    };
+    let numbers = [
+        (cause.sources.len(), "source", ""),
+        (cause.keeping.len(), "endpoint", " keep their policy"),
+        (cause.endpoints.len(), "endpoint", " wait"),
+        (cause.pods, "new pod", " wait"),
+        (cause.others.len(), "other", " wait"),
+    ];
+    let texts =
+        numbers.into_iter().filter(|(number, ..)| *number > 0).map(|(number, thing, does)| {
+            let does = match (number, does) {
+                (1, " keep their policy") => " keeps its policy",
+                (1, " wait") => " waits",
+                (_, does) => does,
+            };
+            format!("{}{does}", count(number, thing))
+        });
+    let whom = texts.collect::<Vec<_>>().join(", ");
+    format!(
+        "{what}, since {} ({}): {whom}.",
+        clock(cause.since_seconds),
+        seconds(cause.since_seconds)
+    )
+}
+
+/// The time of day, UTC, so many seconds ago.
+fn clock(ago: f64) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let then = now.saturating_sub(Duration::from_secs_f64(ago.max(0.0)));
+    let nanos = u64::try_from(then.as_nanos()).unwrap_or(u64::MAX);
+    Timestamp::from_nanos(nanos).0.get(11..19).unwrap_or_default().to_owned()
 }
 
 fn ring(out: &mut Output<'_>, cycle: &[WaitEntry]) -> Result<(), ClientError> {
@@ -143,7 +208,18 @@ fn one(out: &mut Output<'_>, why: &Why) -> Result<(), ClientError> {
     if why.chain.is_empty() {
         return out.line("It waits for nobody.");
     }
-    why.chain.iter().try_for_each(|wait| out.line(format!("  {}", sentence(wait))))?;
+    let shown = match why.chain.len() {
+        all if all <= FEW || out.is_wide() || why.causes.is_empty() => all,
+        _ => NEAREST,
+    };
+    if shown < why.chain.len() {
+        why.causes.iter().try_for_each(|cause| out.paragraph(&cause_text(cause), 2))?;
+    }
+    let nearest = why.chain.iter().take(shown);
+    nearest.map(sentence).try_for_each(|text| out.paragraph(&format!("  {text}"), 4))?;
+    if shown < why.chain.len() {
+        out.line(format!("  and so on: `-o wide` shows each of {} waits.", why.chain.len()))?;
+    }
     if !why.building.is_empty() {
         out.line(format!("  build-queue has given its permits to {}", why.building.join(", ")))?;
         let theirs = why.building_waits.iter();
@@ -162,14 +238,17 @@ fn sentence(wait: &WaitEntry) -> String {
 /// Answers from the recorder of an agent that does not run.
 fn of_the_dead(
     out: &mut Output<'_>,
-    state_dir: &Path,
-    endpoint: u16,
+    places: &Places<'_>,
+    name: &str,
     unreachable: RestError,
 ) -> Result<(), ClientError> {
-    let Ok(flight) = trace::read(state_dir, &Lifetime::Current) else {
+    let Ok(flight) = trace::read(places.state_dir, &Lifetime::Current) else {
         return Err(unreachable.into());
     };
     let story = Story::new(&flight);
+    let Ok(endpoint) = trace::endpoint_in(&story, places.bpf_root, name) else {
+        return Err(unreachable.into());
+    };
     let end = story.end();
     let Some((state, reason, since)) = story.state(endpoint) else {
         return Err(ClientError::NotFound(format!(
@@ -191,8 +270,8 @@ fn of_the_dead(
         chain,
         ..Why::default()
     };
-    if out.is_json() {
-        return out.json(&why);
+    if out.is_for_programs() {
+        return out.value(&why);
     }
     let Life { number, pid, .. } = &flight.life;
     out.line(format!(

@@ -1,6 +1,7 @@
 //! What the pinned maps hold, read without an agent: endpoints, ipcache, policies, connections,
-//! metrics. It only reads; services and translations have files of their own below.
+//! metrics. It only reads, but for `flush`; services and translations have files of their own below.
 
+mod flush;
 mod services;
 mod snapshot;
 mod translations;

@@ -21,6 +21,7 @@ mod rows;
 mod service;
 mod source;
 mod status;
+mod traffic;
 mod volvox;
 
 use std::{fmt::Display, str::FromStr};
@@ -60,9 +61,10 @@ pub use status::{
     IpamStatus, KubeProxyReplacement, KubernetesStatus, Mode, NodeDevice, RoutingStatus, Status,
     StatusAnswer, StatusDetails,
 };
+pub use traffic::{Traffic, TrafficEnd, TrafficPath, TrafficService, TrafficSide};
 pub use volvox::{
-    Actor, Collecting, IpamLease, PruningWait, Recorder, Regenerated, Repaired, WaitEntry,
-    WaitList, Why,
+    Actor, Collecting, IpamLease, PruningWait, Recorder, Regenerated, Repaired, RootCause,
+    WaitEntry, WaitList, Why,
 };
 pub use volvox_actors::model::Timestamp;
 

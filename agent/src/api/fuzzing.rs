@@ -1,4 +1,4 @@
-//! For the fuzzer: bodies of requests.
+//! For the fuzzer: bodies of requests, and where packets go.
 
 use volvox_inspect::http::ApiError;
 use volvox_rest::models::{
@@ -7,6 +7,7 @@ use volvox_rest::models::{
 };
 
 use super::{
+    destination::Destination,
     endpoint_spec::{endpoint_spec, given_labels, parse_labels},
     extract::read_json,
 };
@@ -14,6 +15,8 @@ use super::{
 /// Reads a body as that of each request that has one, as far as the request is checked before an actor
 /// hears of it.
 pub(crate) fn bodies(body: &[u8]) {
+    let text = std::str::from_utf8(body).unwrap_or_default();
+    checked(Destination::parse(text).map_err(ApiError::bad_request));
     let spec = read_json::<EndpointChangeRequest>(body).and_then(endpoint_spec);
     if let Ok(spec) = &spec {
         let is_group = [spec.mac, spec.node_mac].iter().any(|mac| mac.0[0] & 1 == 1);

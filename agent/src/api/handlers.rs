@@ -20,4 +20,5 @@ pub(super) mod policy;
 mod query;
 pub(super) mod rows;
 pub(super) mod service;
+pub(super) mod traffic;
 pub(super) mod volvox;

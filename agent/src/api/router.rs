@@ -22,7 +22,7 @@ use super::{
     error::Framed,
     handlers::{
         config, debug_info, desired, endpoint, endpoint_config, endpoint_labels, endpoint_list,
-        health, identity, ip, ipam, lacking, map, node, policy, rows, service, volvox,
+        health, identity, ip, ipam, lacking, map, node, policy, rows, service, traffic, volvox,
     },
     metrics,
     reviewed::{Reviewer, reviewed},
@@ -201,6 +201,7 @@ fn own() -> Router<Api> {
         .route("/waits", only(&[Method::GET], get(volvox::waits)))
         .route("/policy", only(&[Method::GET], get(policy::status)))
         .route("/policy/origins", only(&[Method::GET], get(policy::origins)))
+        .route("/traffic", only(&[Method::GET], get(traffic::get)))
         .route("/services", only(&[Method::GET], get(service::summary)))
         .route(
             "/backends",

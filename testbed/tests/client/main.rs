@@ -1,5 +1,6 @@
 //! The client `volvox` against a real agent, and against none.
 
+mod asks;
 mod monitor;
 mod promtool;
 mod setup;

@@ -17,14 +17,14 @@ use volvox_testbed::lab::{self, Node, Pod, wait_for};
 use super::setup::{offend, start};
 
 /// A client that watches for drops; killed when it is dropped.
-struct Monitor {
+pub(crate) struct Monitor {
     child: Child,
     drops: Receiver<String>,
     remarks: Receiver<String>,
 }
 
 impl Monitor {
-    fn start(node: &Node) -> Result<Self> {
+    pub(crate) fn start(node: &Node) -> Result<Self> {
         let mut command = node.client("-o json monitor --type drop");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let drops = lines(child.stdout.take().context("no pipe")?);
@@ -41,7 +41,7 @@ impl Monitor {
     }
 
     /// Offends until one of these offences is shown.
-    fn wait_for_drop(&self, pods: &[Pod; 2]) -> Result<Value> {
+    pub(crate) fn wait_for_drop(&self, pods: &[Pod; 2]) -> Result<Value> {
         let mut sent = BTreeSet::new();
         let mut found = None;
         wait_for("a drop is shown", || {

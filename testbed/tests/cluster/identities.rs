@@ -176,7 +176,7 @@ fn a_definition_that_is_missing_is_waited_for() {
         node.set_flag("identity-allocation-mode", Some("crd"));
         node.start_agent()?;
         node.wait("nobody says what is missing", |node| {
-            let why = node.volvox("why")?;
+            let why = node.volvox("why -o wide")?;
             Ok(why.contains("CustomResourceDefinition ciliumidentities.cilium.io to be registered"))
         })?;
         let status = node.rest().get::<Value>("/healthz")?.to_string();

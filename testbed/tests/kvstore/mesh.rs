@@ -148,7 +148,7 @@ fn clients_of_another_cluster_are_let_in_for_as_long_as_it_says_so() {
             far["connected"] == false
                 && far["status"].as_str().is_some_and(|it| it.starts_with("it is unreachable: "))
         })?;
-        let why = region.node.volvox("why")?;
+        let why = region.node.volvox("why -o wide")?;
         ensure!(why.contains("clustermesh far config"), "{why}");
         region.wait_until_it_reaches(true)?;
 

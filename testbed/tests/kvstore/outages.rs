@@ -20,7 +20,7 @@ fn an_agent_that_starts_without_etcd_forgets_nothing_and_says_what_is_missing() 
         ensure!(node.lets_in()? == lets_in, "{lets_in:?} became {:?}", node.lets_in()?);
         ensure!(before.moved(&Inventory::read(&node)?) == 0, "numbers moved");
         wait_for("the agent says what it waits for", || {
-            let why = node.volvox("why")?;
+            let why = node.volvox("why -o wide")?;
             Ok(why.contains("it is unreachable since ") && why.contains("retry in "))
         })?;
         // With etcd come the changes, and what is left of before goes.

@@ -40,7 +40,7 @@ fn guarded() -> Result<(Node, Etcd, Pod, Authority)> {
 fn wait_for_reason(node: &Node, words: &[&str]) -> Result<()> {
     let said = std::cell::RefCell::new(String::new());
     let waited = wait_for("the agent says what is wrong", || {
-        said.replace(node.volvox("why")?);
+        said.replace(node.volvox("why -o wide")?);
         Ok(words.iter().all(|word| said.borrow().contains(word)))
     });
     ensure!(waited.is_ok(), "not said: {words:?}; it says {}", said.borrow());

@@ -55,7 +55,12 @@ fn web(world: &World) -> u64 {
 /// What whoever is behind that endpoint waits for, in words.
 fn why(world: &World, endpoint: &str) -> String {
     let host = &world.node_supervisor().host;
-    let cell = host.cells().into_iter().find(|cell| *cell.name == *endpoint).unwrap().id;
+    let cell = host
+        .cells()
+        .into_iter()
+        .find(|cell| cell.name.split(" (").next() == Some(endpoint))
+        .unwrap()
+        .id;
     let chain = host.with_waits(|waits| waits.chain(cell));
     chain.into_iter().map(|wait| format!("{}\n", wait.why)).collect()
 }

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     endpoints::{
+        actor_name::actor_name,
         endpoint::{CreateError, Endpoint, EndpointMsg, EndpointSpec, EndpointState, EndpointView},
         ipam::{IpamError, IpamMsg},
         workloads::{PodFacts, WorkloadsMsg},
@@ -254,8 +255,9 @@ impl Endpoints {
         reply: Option<CreateReply>,
     ) -> Arc<EndpointView> {
         let view = Arc::new(EndpointView::seed(id, &spec, EndpointState::WaitingForIdentity));
+        let name = actor_name(id, &spec);
         let maker = Endpoint::maker(Rc::clone(&self.peers), id, spec);
-        let address = cx.host().spawn(format!("endpoint {id}"), self.schedule.queue, maker);
+        let address = cx.host().spawn(name, self.schedule.queue, maker);
         // A new mailbox is empty.
         let _ = address.tell(EndpointMsg::Begin { reply });
         self.family

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     endpoints::{
+        actor_name::actor_name,
         endpoint::{Endpoint, EndpointState, EndpointView, RestoredEndpoint},
         workloads::WorkloadsMsg,
     },
@@ -40,8 +41,9 @@ impl Endpoints {
             let view = Arc::new(EndpointView::seed(id, &restored.spec, EndpointState::Restoring));
             let slot = restored.config.map(|row| row.policy_slot);
             let left = restored.policy.clone();
+            let name = actor_name(id, &restored.spec);
             let maker = Endpoint::restorer(Rc::clone(&self.peers), restored);
-            let address = cx.host().spawn(format!("endpoint {id}"), self.schedule.queue, maker);
+            let address = cx.host().spawn(name, self.schedule.queue, maker);
             self.family.restoring.pending.insert(id);
             self.family.children.insert(id, SupervisedEndpoint::new(address, view, slot, left));
         }

@@ -161,6 +161,7 @@ impl Behaviour for Ipcache {
                 self.asking.push(RowsRequester { removes: true, reply });
             }
             IpcacheMsg::Prune => self.table.prune(),
+            IpcacheMsg::Find { address, reply } => reply.send(self.table.find(address)),
             IpcacheMsg::List(reply) => {
                 let all = self.table.list();
                 reply.send(all);

@@ -1,6 +1,6 @@
 //! Messages of the owner of the ipcache, its entries and their sources.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, net::IpAddr};
 
 use ipnet::IpNet;
 use serde::Serialize;
@@ -92,6 +92,13 @@ pub enum IpcacheMsg {
     },
     /// Every source has said what it knows: rows of the kernel that nobody named go.
     Prune,
+    /// Whose an address is, and by which prefix; nothing if nobody said so.
+    Find {
+        /// The address.
+        address: IpAddr,
+        /// Where the answer goes.
+        reply: Reply<Option<(IpNet, IpcacheEntry)>>,
+    },
     /// Show all.
     List(Reply<BTreeMap<IpNet, IpcacheEntry>>),
     /// Show how writing goes.
@@ -108,6 +115,7 @@ impl Message for IpcacheMsg {
             Self::Upsert { .. } => "Upsert",
             Self::Remove { .. } => "Remove",
             Self::Prune => "Prune",
+            Self::Find { .. } => "Find",
             Self::List(_) => "List",
             Self::Show(_) => "Show",
             Self::Compare(_) => "Compare",

@@ -1,6 +1,9 @@
 //! Desired and realised state of every ipcache row, and the next batch between the two.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use ipnet::IpNet;
 
@@ -55,6 +58,15 @@ impl PrefixEntry {
     fn lacking(&self, uncertain: bool) -> Option<IpcacheRow> {
         let desired = self.claims.first().map(IpcacheEntry::row);
         desired.filter(|desired| uncertain || self.realised.as_ref() != Some(desired))
+    }
+
+    /// What is said of it now, or else what an earlier run left.
+    fn shown(&self) -> Option<IpcacheEntry> {
+        let restored = |row: &IpcacheRow| IpcacheEntry {
+            tunnel: row.tunnel.into(),
+            ..IpcacheEntry::of(row.identity, IpcacheSource::Restored)
+        };
+        self.claims.first().copied().or(self.realised.as_ref().map(restored))
     }
 
     /// Whether the kernel has a row that nobody wants.
@@ -236,16 +248,18 @@ impl IpcacheTable {
         [puts.collect(), deletes.collect()]
     }
 
+    /// Whose an address is: by the longest prefix that holds it, as the datapath looks it up.
+    pub(super) fn find(&self, address: IpAddr) -> Option<(IpNet, IpcacheEntry)> {
+        let longest = if address.is_ipv4() { 32 } else { 128 };
+        (0..=longest).rev().find_map(|length| {
+            let prefix = IpNet::new(address, length).ok()?.trunc();
+            Some((prefix, self.lines.get(&prefix)?.shown()?))
+        })
+    }
+
     pub(super) fn list(&self) -> BTreeMap<IpNet, IpcacheEntry> {
-        let restored = |row: &IpcacheRow| IpcacheEntry {
-            tunnel: row.tunnel.into(),
-            ..IpcacheEntry::of(row.identity, IpcacheSource::Restored)
-        };
-        let entry = |line: &PrefixEntry| {
-            line.claims.first().copied().or(line.realised.as_ref().map(restored))
-        };
         let all = self.lines.iter();
-        all.filter_map(|(&prefix, line)| Some((prefix, entry(line)?))).collect()
+        all.filter_map(|(&prefix, line)| Some((prefix, line.shown()?))).collect()
     }
 
     /// Rows the kernel has, rows that still differ.

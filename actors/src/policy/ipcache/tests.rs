@@ -68,6 +68,33 @@ impl Fixture {
     }
 }
 
+#[test]
+fn an_address_is_whose_the_longest_prefix_says() {
+    let fixture = Fixture::new(&[("10.9.0.0/16", 9)]);
+    fixture.upsert(
+        IpcacheSource::Policy,
+        &[("0.0.0.0/0", 2), ("10.1.0.0/16", 300), ("10.1.2.0/24", 301), ("fd00::/8", 302)],
+    );
+    fixture.upsert(IpcacheSource::Cluster, &[("10.1.2.3/32", 400)]);
+    let whose = |text: &str| {
+        let address = text.parse().unwrap();
+        let found = fixture.pose(|reply| IpcacheMsg::Find { address, reply }).now().unwrap();
+        found.unwrap().map(|(prefix, entry)| (prefix.to_string(), entry.identity.0))
+    };
+    for (address, prefix, identity) in [
+        ("10.1.2.3", "10.1.2.3/32", 400),
+        ("10.1.2.4", "10.1.2.0/24", 301),
+        ("10.1.3.4", "10.1.0.0/16", 300),
+        ("192.0.2.1", "0.0.0.0/0", 2),
+        ("fd00::7", "fd00::/8", 302),
+        // Nobody named it yet, but the kernel has it.
+        ("10.9.1.1", "10.9.0.0/16", 9),
+    ] {
+        assert_eq!(whose(address), Some((prefix.to_owned(), identity)), "{address}");
+    }
+    assert_eq!(whose("2001:db8::1"), None);
+}
+
 fn net(text: &str) -> IpNet {
     text.parse().unwrap()
 }

@@ -408,6 +408,7 @@ impl Behaviour for Policies {
             }
             PolicyMsg::Written(reply) => reply.send(self.written()),
             PolicyMsg::Selectors { subjects, reply } => reply.send(self.selectors(subjects)),
+            PolicyMsg::Explain { question, reply } => reply.send(self.explain(&question)),
             PolicyMsg::Origins(reply) => self.origins(reply),
             PolicyMsg::Enforcement { enforcement, reply } => {
                 self.enforcement(cx, enforcement);

@@ -107,6 +107,29 @@ impl IdentityView {
         }
     }
 
+    /// Whether a peer of a clause selects one identity: what [`select`](Self::select) would find,
+    /// without a search.
+    pub(super) fn is_selected(&self, peer: &Peer, id: IdentityId, families: Families) -> bool {
+        let Some(facts) = self.known.get(&id) else { return false };
+        let by_cidr = |cidr: &CidrMatch| {
+            let whole = cidr.net.prefix_len() == 0;
+            let is_world = || families.world(cidr.net.addr().is_ipv4()) == Some(id);
+            facts.prefix.as_ref().is_some_and(|prefix| {
+                self.prefixes.get(prefix) == Some(&id)
+                    && cidr.net.contains(prefix)
+                    && cidr.selects(prefix)
+            }) || (whole && is_world())
+        };
+        match peer {
+            Peer::Labels(selector) => selector.matches(&facts.labels),
+            Peer::Cidr(cidr) => by_cidr(cidr),
+            Peer::Group(group) => group.nets.iter().any(by_cidr),
+            Peer::Service(service) => {
+                service.peers.iter().any(|peer| self.is_selected(peer, id, families))
+            }
+        }
+    }
+
     fn select_labels(&self, selector: &Selector) -> BTreeSet<IdentityId> {
         let matches = |id: &IdentityId| {
             self.known.get(id).is_some_and(|facts| selector.matches(&facts.labels))

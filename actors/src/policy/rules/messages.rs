@@ -8,7 +8,10 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ClauseOrigin, DerivedFilter, Enforcement, PolicyError, PolicyStatus, Subject};
+use super::{
+    ClauseOrigin, DerivedFilter, Enforcement, PacketExplained, PacketQuestion, PolicyError,
+    PolicyStatus, Subject,
+};
 use crate::{
     host::{Lane, Message, Reply},
     model::{EndpointId, IdentityId, Manifest, NamedPorts, PolicyRows},
@@ -122,6 +125,13 @@ pub enum PolicyMsg {
         /// Where the answer goes.
         reply: Reply<Vec<PolicySelector>>,
     },
+    /// What becomes of a packet at an endpoint, and why.
+    Explain {
+        /// The packet.
+        question: PacketQuestion,
+        /// Where the answer goes.
+        reply: Reply<PacketExplained>,
+    },
     /// The clauses behind each cookie of every computed policy.
     Origins(Reply<BTreeMap<u32, Vec<ClauseOrigin>>>),
 
@@ -153,6 +163,7 @@ impl Message for PolicyMsg {
             Self::Derived { .. } => "Derived",
             Self::Written(_) => "Written",
             Self::Selectors { .. } => "Selectors",
+            Self::Explain { .. } => "Explain",
             Self::Origins(_) => "Origins",
             Self::Enforcement { .. } => "Enforcement",
             Self::Idle(_) => "Idle",
@@ -163,7 +174,7 @@ impl Message for PolicyMsg {
         match self {
             Self::Resolve { .. } | Self::ResolveOrKeep { .. } | Self::Ready(_) => Lane::Request,
             Self::Show { .. } | Self::Derived { .. } => Lane::Request,
-            Self::Remarks { .. } | Self::Refused(_) => Lane::Request,
+            Self::Remarks { .. } | Self::Refused(_) | Self::Explain { .. } => Lane::Request,
             Self::Written(_) | Self::Selectors { .. } | Self::Origins(_) => Lane::Request,
             _ => Lane::Control,
         }

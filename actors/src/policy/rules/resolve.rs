@@ -62,7 +62,7 @@ pub(super) fn resolve<'a>(
 }
 
 /// When a rule is asked. Of equals, the policy whose name sorts first; rules without clauses never.
-fn turn(rule: &Rule) -> (PolicyRank, Option<(&PolicyName, &str)>) {
+pub(super) fn turn(rule: &Rule) -> (PolicyRank, Option<(&PolicyName, &str)>) {
     // Where there is no order, that of before is kept.
     let ordered = rule.rank.tier != PolicyTier::Network;
     let origin = rule.clauses.first().map(|clause| &*clause.origin).filter(|_| ordered);

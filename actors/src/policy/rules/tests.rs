@@ -2,6 +2,7 @@
 
 mod cilium;
 mod compatible;
+mod explain;
 mod groups;
 mod kubernetes;
 mod nodes;

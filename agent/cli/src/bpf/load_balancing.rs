@@ -188,10 +188,10 @@ fn by_service<T: Serialize + ToString>(
     rows: impl IntoIterator<Item = (ServiceId, T)>,
 ) -> Result<(), ClientError> {
     let rows: Vec<_> = rows.into_iter().map(|(id, value)| (id, value.to_string())).collect();
-    if out.is_json() {
+    if out.is_for_programs() {
         let object =
             |(id, text): &(ServiceId, String)| serde_json::json!({ "service": id, member: text });
-        return out.json(&rows.iter().map(object).collect::<Vec<_>>());
+        return out.value(&rows.iter().map(object).collect::<Vec<_>>());
     }
     out.table(["ID", heading], rows.into_iter().map(|(id, text)| [id.to_string(), text]))
 }
@@ -203,7 +203,7 @@ fn reverse(out: &mut Output<'_>, dump: &Dump) -> Result<(), ClientError> {
 fn ranges(out: &mut Output<'_>, dump: &Dump) -> Result<(), ClientError> {
     let found = dump.services(&RANGES)?;
     by_service(out, "range", "RANGE", found.ranges)?;
-    if out.is_json() { Ok(()) } else { reported(out, &found.foreign) }
+    if out.is_for_programs() { Ok(()) } else { reported(out, &found.foreign) }
 }
 
 fn affinity(out: &mut Output<'_>, dump: &Dump) -> Result<(), ClientError> {
@@ -211,10 +211,10 @@ fn affinity(out: &mut Output<'_>, dump: &Dump) -> Result<(), ClientError> {
     matches.sort_unstable_by_key(|(backend, service)| (*service, *backend));
     let mut clients = dump.served_clients(true)?;
     clients.extend(dump.served_clients(false)?);
-    if out.is_json() {
+    if out.is_for_programs() {
         let object = |(backend, service): &(BackendId, ServiceId)| serde_json::json!({ "service": service, "backend": backend });
         let matches: Vec<_> = matches.iter().map(object).collect();
-        return out.json(&serde_json::json!({ "matches": matches, "clients": clients }));
+        return out.value(&serde_json::json!({ "matches": matches, "clients": clients }));
     }
     let may = matches.iter().map(|(backend, service)| {
         [service.to_string(), backend.to_string(), "(may stay)".to_owned(), String::new()]

@@ -10,6 +10,7 @@ use volvox_bpf_progs::{
 };
 
 use super::packet::Packet;
+use crate::hint::{self, is_by_policy};
 
 /// One record, for people and programs.
 #[derive(Debug, PartialEq, Serialize)]
@@ -30,6 +31,9 @@ pub(super) struct Line {
     /// Where the rules are written that decided.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) origins: Vec<String>,
+    /// The command that says why policy dropped it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) why: Option<String>,
 }
 
 /// What a record is about.
@@ -115,15 +119,26 @@ impl Line {
 }
 
 fn line(cpu: u32, header: &EventHeader, packet: &[u8], record: Kind) -> Line {
+    let packet = Packet::parse(packet);
     Line {
+        why: why(&record, &packet),
         record,
         endpoint: header.source,
         cpu,
         flow: header.hash,
         length: header.len_orig,
-        packet: Packet::parse(packet),
+        packet,
         origins: Vec::new(),
     }
+}
+
+/// The command that says why, if policy dropped it.
+fn why(record: &Kind, packet: &Packet) -> Option<String> {
+    let Kind::Drop { reason, .. } = record else { return None };
+    let (source, destination) =
+        packet.source.zip(packet.destination).filter(|_| is_by_policy(*reason))?;
+    let port = packet.destination_port.or(packet.icmp_type.map(u16::from))?;
+    hint::why(&source.to_string(), &destination.to_string(), packet.protocol?, port)
 }
 
 fn dropped(record: &DropRecord, cookie: u32) -> Kind {

@@ -56,7 +56,8 @@ fn a_drop_has_the_rules_of_the_verdict_before_it() {
         text(&line),
         "xx drop (Policy denied by denylist) at endpoint 42, identity 300->301: \
          10.0.0.1:12345 -> 10.0.0.2:53 UDP \
-         [web.yaml: CiliumNetworkPolicy default/web: spec.ingressDeny[0]]"
+         [web.yaml: CiliumNetworkPolicy default/web: spec.ingressDeny[0]]\n   \
+         why: volvox why 10.0.0.1 --to 10.0.0.2:53/udp"
     );
 }
 

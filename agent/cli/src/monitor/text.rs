@@ -29,6 +29,9 @@ pub(super) fn text(line: &Line) -> String {
     if !line.origins.is_empty() {
         text += &format!(" [{}]", line.origins.join("; "));
     }
+    if let Some(why) = &line.why {
+        text += &format!("\n   why: {why}");
+    }
     text
 }
 

@@ -17,7 +17,7 @@ fn parsed(words: &str) -> ObserveArguments {
 }
 
 fn asked(words: &str) -> GetFlowsRequest {
-    request(&parsed(words), Format::Json).unwrap()
+    request(&parsed(words), &Format::Json).unwrap()
 }
 
 fn one(filter: FlowFilter) -> Vec<FlowFilter> {
@@ -46,7 +46,7 @@ fn a_span_is_asked_for_as_hubble_does() {
     assert_eq!(asked("-f --until 5m").until, None);
     let ago = now() - asked("--since 1h").since.unwrap().nanoseconds();
     assert!((3599..3700).contains(&(ago / 1_000_000_000)), "{ago}");
-    let error = request(&parsed("--since yesterday"), Format::Json).unwrap_err();
+    let error = request(&parsed("--since yesterday"), &Format::Json).unwrap_err();
     assert!(matches!(error, ClientError::Usage(ref it) if it.contains("yesterday")), "{error}");
 }
 
@@ -73,14 +73,14 @@ fn filters_are_those_that_hubble_sends() {
     let flags = asked("--tcp-flags syn,ack").whitelist[0].tcp_flags[0];
     assert_eq!((flags.syn, flags.ack, flags.fin), (true, true, false));
     for wrong in ["--verdict x", "--type x", "--tcp-flags x", "--identity x", "--type trace:x"] {
-        let error = request(&parsed(wrong), Format::Json).unwrap_err();
+        let error = request(&parsed(wrong), &Format::Json).unwrap_err();
         assert!(matches!(error, ClientError::Usage(_)), "{wrong}: {error}");
     }
 }
 
 #[test]
 fn the_mask_of_flows_for_people_is_one_that_the_server_takes() {
-    let paths = request(&parsed("--print-policy-names"), Format::Table).unwrap();
+    let paths = request(&parsed("--print-policy-names"), &Format::Table).unwrap();
     let paths = paths.field_mask.unwrap().paths;
     assert!(volvox_hubble::mask::Mask::of_flow(&paths).is_ok());
     assert_eq!(asked("").field_mask, None, "programs get all");
@@ -144,7 +144,16 @@ fn flows_read_as_hubble_writes_them() {
     assert!(denied.contains(" <> ") && denied.ends_with(end), "{denied}");
     let drop =
         Flow { verdict: 2, event_type: Some(EventType { kind: 1, sub_type: 133 }), ..flow() };
-    assert!(lines(Format::Table, drop)[0].contains("Policy denied DROPPED"));
+    let shown = lines(Format::Table, drop.clone());
+    assert!(shown[0].contains("Policy denied DROPPED"), "{shown:?}");
+    assert_eq!(shown[1], "  why: volvox why shop/web --to [fd00::2]:5432");
+    assert_eq!(
+        lines(Format::Dict, drop)[6],
+        "        WHY: volvox why shop/web --to [fd00::2]:5432"
+    );
+    // Policy has nothing to do with it.
+    let invalid = Flow { event_type: Some(EventType { kind: 1, sub_type: 132 }), ..flow() };
+    assert_eq!(lines(Format::Table, invalid).len(), 1);
     let tab = lines(Format::Tab, flow());
     assert!(tab[0].starts_with("TIMESTAMP") && tab[1].contains("FORWARDED"), "{tab:?}");
     let dict = lines(Format::Dict, flow());

@@ -10,7 +10,10 @@ use volvox_hubble::{
     },
 };
 
-use crate::output::Format;
+use crate::{
+    hint::{self, is_by_policy},
+    output::Format,
+};
 
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -75,7 +78,10 @@ impl Writer {
                     ("VERDICT", action),
                     ("SUMMARY", &summary),
                 ];
-                let members = members.iter().map(|(name, value)| format!("{name:>11}: {value}"));
+                let why = why(flow).map(|why| ("WHY", why));
+                let why = why.iter().map(|(name, why)| (*name, why.as_str()));
+                let members = members.into_iter().chain(why);
+                let members = members.map(|(name, value)| format!("{name:>11}: {value}"));
                 rule.into_iter().chain(members).collect()
             }
             _ => {
@@ -84,10 +90,33 @@ impl Writer {
                     Some(false) => (source, "->", destination),
                     None => (source, "<>", destination),
                 };
-                vec![format!("{time}: {left} {arrow} {right} {kind} {action} ({summary})")]
+                let line = format!("{time}: {left} {arrow} {right} {kind} {action} ({summary})");
+                let why = why(flow).map(|why| format!("  why: {why}"));
+                [line].into_iter().chain(why).collect()
             }
         }
     }
+}
+
+/// The command that says why, of a drop by policy.
+fn why(flow: &Flow) -> Option<String> {
+    let is_drop = flow.event_type.is_some_and(|it| it.kind == event::DROP);
+    let reason = flow.event_type.and_then(|it| u8::try_from(it.sub_type).ok())?;
+    let ip = flow.ip.as_ref().filter(|_| is_drop && is_by_policy(reason))?;
+    let (protocol, port) = match flow.l4.as_ref()?.protocol.as_ref()? {
+        Protocol::Tcp(tcp) => (6, tcp.destination_port),
+        Protocol::Udp(udp) => (17, udp.destination_port),
+        Protocol::Sctp(sctp) => (132, sctp.destination_port),
+        Protocol::IcmpV4(icmp) => (1, icmp.kind),
+        Protocol::IcmpV6(icmp) => (58, icmp.kind),
+        _ => return None,
+    };
+    let who = |endpoint: &Option<FlowEndpoint>, address: &str| match endpoint {
+        Some(it) if !it.pod_name.is_empty() => format!("{}/{}", it.namespace, it.pod_name),
+        _ => address.to_owned(),
+    };
+    let (from, to) = (who(&flow.source, &ip.source), who(&flow.destination, &ip.destination));
+    hint::why(&from, &to, protocol, u16::try_from(port).ok()?)
 }
 
 /// Sender and receiver.

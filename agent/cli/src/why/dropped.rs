@@ -11,7 +11,11 @@ use volvox_actors::{
 use volvox_maps::Dump;
 use volvox_rest::{RestClient, models::protocol_name};
 
-use crate::{args::Question, error::ClientError, output::Output};
+use crate::{
+    args::{Protocol, Question},
+    error::ClientError,
+    output::Output,
+};
 
 /// What the kernel's maps say of a packet at one endpoint.
 #[derive(Debug, Serialize)]
@@ -37,9 +41,9 @@ pub(super) async fn run(
     endpoint: u16,
     question: &Question,
 ) -> Result<(), ClientError> {
-    let (direction, peer) = match (question.from, question.to) {
+    let (direction, peer) = match (question.from, &question.to) {
         (Some(from), _) => (Direction::Ingress, from),
-        (_, Some(to)) => (Direction::Egress, to),
+        (_, Some(to)) => (Direction::Egress, address(to)?),
         _ => {
             return Err(ClientError::Usage(
                 "say which packet: `--from ADDRESS` or `--to ADDRESS`, and `--port`; drops as they \
@@ -52,7 +56,10 @@ pub(super) async fn run(
     // Without an agent the rules' names are not known; their verdict is.
     let origins: BTreeMap<u32, Vec<ClauseOrigin>> =
         client.get("/volvox/policy/origins").await.unwrap_or_default();
-    let asked = Packet { protocol: question.protocol.number(), port: question.port };
+    let asked = Packet {
+        protocol: question.protocol.unwrap_or(Protocol::Tcp).number(),
+        port: question.port,
+    };
     let endpoint = EndpointId(endpoint);
     let mut all = vec![judge(&dump, endpoint, direction, peer, &asked, &origins)?];
     // A local peer judges the same packet at its own side.
@@ -69,6 +76,16 @@ pub(super) async fn run(
         all.push(judge(&dump, other, back, own, &asked, &origins)?);
     }
     out.answer(&all, |out, all| all.iter().try_for_each(|judged| out.line(sentence(judged))))
+}
+
+/// The maps know addresses alone.
+fn address(to: &str) -> Result<IpAddr, ClientError> {
+    to.parse().map_err(|_| {
+        ClientError::Usage(format!(
+            "--to {to}: with --dropped it is an address, and the port is --port; without --dropped the agent \
+             is asked, which knows pods and services by name"
+        ))
+    })
 }
 
 struct Packet {

@@ -22,8 +22,8 @@ pub(super) fn run(
              long ago, or in the life before (`volvox trace --life previous --endpoint {endpoint}`)"
         )));
     };
-    if out.is_json() {
-        return out.json(&json!({
+    if out.is_for_programs() {
+        return out.value(&json!({
             "endpoint": endpoint,
             "at-unix-ns": story.wall(regenerated.at),
             "why": regenerated.why,

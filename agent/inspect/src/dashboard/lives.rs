@@ -34,6 +34,11 @@ pub struct Opened {
 }
 
 impl Opened {
+    /// What is in it.
+    pub fn flight(&self) -> &Flight {
+        &self.flight
+    }
+
     /// Reads a ring, or what was exported from one.
     pub fn read(path: &Path) -> Result<Self, DashboardError> {
         let failed = |cause| DashboardError::File { path: path.to_owned(), cause };

@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use volvox_actors::endpoints::{endpoint_called, pod_called};
 use volvox_actors::host::{
     CellId, EnvelopeId, RootId, Time, WaitId,
     flight::{Event, Flight, RecordedWait, What},
@@ -82,9 +83,19 @@ impl<'a> Story<'a> {
 
     /// The actors that were that endpoint: more than one if its number was used again.
     pub fn cells_of(&self, endpoint: u16) -> BTreeSet<CellId> {
-        let name = format!("endpoint {endpoint}");
-        let found = self.names.iter().filter(|(_, known)| ***known == *name);
+        let found = self.names.iter().filter(|(_, known)| endpoint_called(known) == Some(endpoint));
         found.map(|(cell, _)| *cell).collect()
+    }
+
+    /// Numbers of the endpoints of a pod, by `namespace/name` or by its name alone.
+    pub fn endpoints_of(&self, pod: &str) -> BTreeSet<u16> {
+        let is_it = |known: &str| {
+            pod_called(known).is_some_and(|it| {
+                it == pod || it.split_once('/').is_some_and(|(_, bare)| bare == pod)
+            })
+        };
+        let found = self.names.values().filter(|known| is_it(known));
+        found.filter_map(|known| endpoint_called(known)).collect()
     }
 
     /// When the last thing happened that is in the record.

@@ -1,7 +1,7 @@
 //! Shapes of the answers below `/volvox` about actors, waits, repairs, garbage collection,
 //! addresses and the flight recorder.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use volvox_actors::{
@@ -104,6 +104,36 @@ pub struct WaitList {
     pub cycle: Vec<WaitEntry>,
     /// Whom pruning waits for that has no deadline.
     pub pruning: Vec<PruningWait>,
+    /// What the waits come down to.
+    pub causes: Vec<RootCause>,
+}
+
+/// What waits come down to, and who waits because of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct RootCause {
+    /// For whom all wait in the end.
+    pub whom: String,
+    /// What failed, if something did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// What it is about, if nothing failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub about: Option<String>,
+    /// For how long already, seconds.
+    pub since_seconds: f64,
+    /// How many waits these are.
+    pub waits: usize,
+    /// Sources that fail by it.
+    pub sources: BTreeSet<String>,
+    /// Endpoints that go on with the policy that they have.
+    pub keeping: BTreeSet<String>,
+    /// Endpoints that wait otherwise.
+    pub endpoints: BTreeSet<String>,
+    /// New pods that wait.
+    pub pods: usize,
+    /// Other actors that wait, and `outside`.
+    pub others: BTreeSet<String>,
 }
 
 /// Something of an earlier run that stays until somebody has said all that it knows.
@@ -137,6 +167,8 @@ pub struct Why {
     pub numbering: Option<String>,
     /// What it waits for, and what those wait for, nearest first.
     pub chain: Vec<WaitEntry>,
+    /// What that comes down to.
+    pub causes: Vec<RootCause>,
     /// Where it waits for a permit to build: who has one, longest first.
     pub building: Vec<String>,
     /// What those wait for.

@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use axum::{extract::State, http::Uri};
 use volvox_actors::{
     endpoints::{
-        build_queue::BuildQueueMsg, endpoint::Level, ipam::IpamMsg, supervisor::EndpointsMsg,
+        build_queue::BuildQueueMsg, endpoint::Level, endpoint_called, ipam::IpamMsg,
+        supervisor::EndpointsMsg,
     },
     host::{CellId, Wait, Waits, Whom},
-    model::{Labels, drift::Drift},
+    model::{EndpointId, Labels, drift::Drift},
     node::{conntrack::ConntrackMsg, devices::DevicesMsg, local_node::NodeMsg},
     node_supervisor::NodeSupervisor,
     policy::{ipcache::IpcacheMsg, rules::PolicyMsg},
@@ -27,7 +28,8 @@ use super::{
     query::{first, query},
 };
 use crate::api::{
-    Api, endpoint_name::target, extract::Segment, pools, sharing::Sharing, verify::verify_devices,
+    Api, causes::causes, endpoint_name::target, extract::Segment, pools, sharing::Sharing,
+    verify::verify_devices,
 };
 
 /// Every actor.
@@ -63,7 +65,7 @@ pub(crate) async fn waits(State(api): State<Api>) -> Answer {
             WaitList {
                 waits: waits.iter().map(entry).collect(),
                 cycle: cycle.iter().flat_map(|cycle| &cycle.0).map(entry).collect(),
-                pruning: Vec::new(),
+                ..WaitList::default()
             }
         })
     };
@@ -74,13 +76,15 @@ pub(crate) async fn waits(State(api): State<Api>) -> Answer {
         what: "services and backends of an earlier life".to_owned(),
         whom: source.name().to_owned(),
     });
-    ok(&WaitList { pruning: pruning.collect(), ..waits })
+    let sources = crate::api::sources::gather(&api, what).await?;
+    let causes = causes(&waits.waits, &sources);
+    ok(&WaitList { pruning: pruning.collect(), causes, ..waits })
 }
 
 /// Why an endpoint is not further than it is.
 pub(crate) async fn why(State(api): State<Api>, Segment(id): Segment) -> Answer {
     let view = view(&api, &id).await?;
-    let name = format!("endpoint {}", view.id);
+    let id = view.id;
     let (what, subject) = (format!("GET /volvox/endpoint/{}/why", view.id), view.subject());
     let remarks = |reply| PolicyMsg::Remarks { subject, reply };
     let policies = api.gateway.ask(what, |node| &node.policy, remarks).await?;
@@ -89,7 +93,7 @@ pub(crate) async fn why(State(api): State<Api>, Segment(id): Segment) -> Answer 
     let look = move |node_supervisor: &NodeSupervisor| {
         let (names, now) = (names(node_supervisor), node_supervisor.host.now());
         let entry = |wait: &Wait| WaitEntry::new(wait, &names, now);
-        let chain = chain(node_supervisor, &names, &name);
+        let chain = chain(node_supervisor, &names, id);
         let queues =
             chain.iter().any(|wait| wait.whom == Whom::Cell(node_supervisor.build_queue.id()));
         let cycle = node_supervisor.host.with_waits(Waits::cycle);
@@ -111,6 +115,7 @@ pub(crate) async fn why(State(api): State<Api>, Segment(id): Segment) -> Answer 
     if queues {
         (why.building, why.building_waits) = building(&api).await?;
     }
+    why.causes = causes(&why.chain, &[]);
     ok(&why)
 }
 
@@ -118,23 +123,28 @@ pub(crate) async fn why(State(api): State<Api>, Segment(id): Segment) -> Answer 
 async fn building(api: &Api) -> Result<(Vec<String>, Vec<WaitEntry>), ApiError> {
     let what = "GET /volvox/endpoint/why";
     let queue = api.gateway.ask(what, |node| &node.build_queue, BuildQueueMsg::Show).await?;
-    let building: Vec<_> = queue.building.iter().map(|id| format!("endpoint {id}")).collect();
-    let of = building.clone();
+    let ids = queue.building.to_vec();
     let look = move |node_supervisor: &NodeSupervisor| {
         let (names, now) = (names(node_supervisor), node_supervisor.host.now());
-        let waits = of.iter().flat_map(|name| chain(node_supervisor, &names, name));
-        waits.map(|wait| WaitEntry::new(&wait, &names, now)).collect()
+        let waits = ids.iter().flat_map(|id| chain(node_supervisor, &names, *id));
+        let waits = waits.map(|wait| WaitEntry::new(&wait, &names, now)).collect();
+        let called = |id: &EndpointId| {
+            let found = names.values().find(|name| endpoint_called(name) == Some(id.0));
+            found.cloned().unwrap_or_else(|| format!("endpoint {id}"))
+        };
+        (ids.iter().map(called).collect(), waits)
     };
-    Ok((building, api.gateway.look(look).await?))
+    Ok(api.gateway.look(look).await?)
 }
 
-/// The chain of waits that begins at an actor of that name.
+/// The chain of waits that begins at the actor of an endpoint.
 fn chain(
     node_supervisor: &NodeSupervisor,
     names: &BTreeMap<CellId, String>,
-    name: &str,
+    id: EndpointId,
 ) -> Vec<Wait> {
-    let cell = names.iter().find(|(_, known)| *known == name).map(|(cell, _)| *cell);
+    let found = names.iter().find(|(_, known)| endpoint_called(known) == Some(id.0));
+    let cell = found.map(|(cell, _)| *cell);
     cell.map_or_else(Vec::new, |cell| node_supervisor.host.with_waits(|waits| waits.chain(cell)))
 }
 

@@ -52,8 +52,9 @@ pub(super) fn write(sheet: &mut Sheet, cells: &[CellInfo], waits: usize, cycle: 
     sheet.gauge("volvox_wait_cycles", help, bare(f64::from(u8::from(cycle))));
 }
 
-/// The name of an actor without its number: `endpoint 42` is an `endpoint`.
+/// The name of an actor without its number: `endpoint 42 (shop/web)` is an `endpoint`.
 fn kind(name: &str) -> &str {
+    let name = name.split_once(" (").map_or(name, |(name, _)| name);
     match name.rsplit_once(' ') {
         Some((kind, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => kind,
         _ => name,
@@ -67,6 +68,7 @@ mod tests {
     #[test]
     fn endpoints_count_together() {
         assert_eq!(kind("endpoint 42"), "endpoint");
+        assert_eq!(kind("endpoint 42 (shop/web)"), "endpoint");
         assert_eq!(kind("build queue"), "build queue");
     }
 }

@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::{
     endpoints::{
         endpoint::EndpointState,
+        endpoint_called,
         supervisor::{EndpointReference, EndpointsMsg},
     },
     host::Whom,
@@ -56,7 +57,7 @@ fn deckhouse_21647_one_that_never_answers_holds_nobody_else_up() {
     // Who waits, for whom and until when can be seen.
     let host = &world.node_supervisor().host;
     let cells = host.cells();
-    let stuck = cells.iter().find(|cell| *cell.name == *"endpoint 1").unwrap();
+    let stuck = cells.iter().find(|cell| endpoint_called(&cell.name) == Some(1)).unwrap();
     let waits = host.with_waits(|waits| waits.of(stuck.id).cloned().collect::<Vec<_>>());
     assert!(waits.iter().any(|wait| wait.whom == Whom::Port("kernel")), "{waits:?}");
     assert!(waits.iter().all(|wait| wait.until.since(host.now()) <= Duration::from_secs(30)));

@@ -131,6 +131,14 @@ impl DrawnClause {
         self.egress == packet.egress && self.peers.meet(packet.other) && self.ports.meet(packet)
     }
 
+    /// Whether its peers, and its ports, are about this packet.
+    pub(super) fn fits(&self, packet: Packet) -> (bool, bool) {
+        if let (DrawnPeers::Missing, DrawnPorts::Missing) = (&self.peers, &self.ports) {
+            return (false, true);
+        }
+        (self.peers.meet(packet.other), self.ports.meet(packet))
+    }
+
     pub(super) fn direction(&self) -> Direction {
         if self.egress { Direction::Egress } else { Direction::Ingress }
     }

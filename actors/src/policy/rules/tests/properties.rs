@@ -80,13 +80,13 @@ fn clause() -> impl Strategy<Value = DrawnClause> {
         .prop_map(|((egress, peers), deny, ports)| DrawnClause { egress, deny, peers, ports })
 }
 
-fn policy() -> impl Strategy<Value = Drawn> {
+pub(super) fn policy() -> impl Strategy<Value = Drawn> {
     let flag = || option::weighted(0.2, any::<bool>());
     (vec(clause(), 0..5), [flag(), flag()], prop::bool::weighted(0.1))
         .prop_map(|(clauses, default_deny, for_others)| Drawn { clauses, default_deny, for_others })
 }
 
-fn packet() -> impl Strategy<Value = Packet> {
+pub(super) fn packet() -> impl Strategy<Value = Packet> {
     let other = prop_oneof![
         select(&[1u32, 1000, 1001, 1002, 1003, 1004, 4000]).prop_map(Other::Identity),
         any::<u8>().prop_map(|bits| Other::Address(drawn_address(bits))),
@@ -96,7 +96,7 @@ fn packet() -> impl Strategy<Value = Packet> {
         .prop_map(|(egress, other, protocol, port)| Packet { egress, other, protocol, port })
 }
 
-fn world(policies: &[Drawn]) -> World {
+pub(super) fn world(policies: &[Drawn]) -> World {
     let mut world = World::new(PolicySettings::default());
     world.named_ports = named_ports(1000);
     let documents = policies.iter().enumerate().map(|(n, policy)| policy.document(n));
@@ -106,7 +106,7 @@ fn world(policies: &[Drawn]) -> World {
     world
 }
 
-fn verdict(world: &World, resolved: &Resolved, packet: Packet) -> Verdict {
+pub(super) fn verdict(world: &World, resolved: &Resolved, packet: Packet) -> Verdict {
     let direction = if packet.egress { Direction::Egress } else { Direction::Ingress };
     let peer = world.identity_of(packet.other);
     lookup(&resolved.rows, direction, peer, packet.protocol, packet.port)
@@ -188,7 +188,7 @@ proptest! {
 }
 
 /// The drawn clause that an origin's path names, `spec.ingressDeny[2]`.
-fn named<'a>(policies: &'a [Drawn], name: &str, path: &str) -> &'a DrawnClause {
+pub(super) fn named<'a>(policies: &'a [Drawn], name: &str, path: &str) -> &'a DrawnClause {
     let number: usize = name.trim_start_matches("policy-").parse().unwrap();
     let (list, index) =
         path.trim_start_matches("spec.").trim_end_matches(']').split_once('[').unwrap();

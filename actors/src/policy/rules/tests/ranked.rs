@@ -10,10 +10,14 @@ mod updates;
 
 use serde_json::{Value, json};
 
-use super::world::{Other, World, named_ports};
+use super::{
+    explain::explained_by,
+    oracle::Packet,
+    world::{Other, World, named_ports},
+};
 use crate::{
     model::Direction,
-    policy::rules::{PolicySettings, Verdict, lookup},
+    policy::rules::{ClauseOrigin, PacketFate, PolicySettings, Verdict, lookup},
 };
 
 /// A packet between `web` of namespace `default` and another side.
@@ -53,18 +57,20 @@ fn ranked(name: &str, tier: &str, priority: u16, rules: Value) -> Value {
 fn rows_say_what_the_oracle_says_of_50_000_packets() {
     const WORLDS: u64 = 500;
     const PACKETS: usize = 100;
-    let (mut judged, mut dropped, mut decided) = (0, 0, [0; 4]);
+    let (mut judged, mut dropped, mut passes_on, mut decided) = (0, 0, 0, [0; 4]);
     for seed in 0..WORLDS {
         let mut draws = draw::Draws::new(seed);
         let documents = draws.documents();
         let world = ranked_world(&documents);
-        let resolved = world.resolve("web");
+        let view = world.view();
+        let resolved = world.resolve_in("web", "default", &view);
         for _ in 0..PACKETS {
             let packet = draws.packet(&documents);
             let direction = if packet.egress { Direction::Egress } else { Direction::Ingress };
             let peer = world.identity_of(packet.other);
             let verdict = lookup(&resolved.rows, direction, peer, packet.protocol, packet.port);
-            let oracle::Judgement { passes, by, tier } = oracle::judge(&documents, packet);
+            let oracle::Judgement { passes, by, tier, passed_on } =
+                oracle::judge(&documents, packet);
             let told = || {
                 let objects = serde_json::to_string_pretty(&documents).unwrap();
                 format!("seed {seed}: {packet:?}: {verdict:?}, {by:?}\n{objects}")
@@ -75,6 +81,14 @@ fn rows_say_what_the_oracle_says_of_50_000_packets() {
                 let mut places = origins.map(|it| format!("{} {}", it.policy.name, it.path));
                 assert!(places.any(|place| place == *by), "{}", told());
             }
+            // What is said of it to people is the same.
+            let RankedPacket { egress, other, protocol, port } = packet;
+            let packet = Packet { egress, other, protocol, port };
+            let said = explained_by(&world, (&view, &resolved), packet);
+            assert_eq!(said.fate == PacketFate::Allowed, passes, "{}", told());
+            let place = |it: &ClauseOrigin| format!("{} {}", it.policy.name, it.path);
+            assert_eq!(said.passed_on_by.as_ref().map(place), passed_on, "{}", told());
+            passes_on += usize::from(passed_on.is_some());
             judged += 1;
             dropped += usize::from(!passes);
             decided[tier] += 1;
@@ -82,6 +96,7 @@ fn rows_say_what_the_oracle_says_of_50_000_packets() {
     }
     println!("{judged} verdicts, {dropped} of them drops; decided by tier: {decided:?}");
     assert_eq!(judged, 50_000);
+    assert!(passes_on > judged / 100, "{passes_on}");
     // Each way to a verdict was taken often.
     assert!(decided.into_iter().all(|count| count > judged / 20), "{decided:?}");
     assert!((judged / 5..judged * 4 / 5).contains(&dropped), "{dropped}");

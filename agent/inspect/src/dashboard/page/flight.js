@@ -275,7 +275,7 @@ function trim(list, seq) {
 
 /** The number in the name of an endpoint's actor. */
 function endpointOf(name) {
-  const match = /^endpoint (\d+)$/.exec(name);
+  const match = /^endpoint (\d+)(?: \(.*\))?$/.exec(name);
   return match ? Number(match[1]) : undefined;
 }
 

@@ -17,6 +17,8 @@ pub(super) struct Judgement {
     pub(super) by: Option<String>,
     /// 0 Admin, 1 NetworkPolicy and Cilium's, 2 Baseline, 3 nobody.
     pub(super) tier: usize,
+    /// Policy and path of the rule of Admin that passed it on, if one did.
+    pub(super) passed_on: Option<String>,
 }
 
 /// The pod that is asked about.
@@ -41,15 +43,19 @@ pub(super) fn judge(documents: &[Value], packet: RankedPacket) -> Judgement {
         });
         policies.into_iter().filter(|_| !is_host).find_map(|policy| first_of(policy, packet))
     };
-    if let Some((Some(passes), by)) = ordered("Admin") {
-        return Judgement { passes, by: Some(by), tier: 0 };
-    }
+    let passed_on = match ordered("Admin") {
+        Some((Some(passes), by)) => {
+            return Judgement { passes, by: Some(by), tier: 0, passed_on: None };
+        }
+        Some((None, by)) => Some(by),
+        None => None,
+    };
     if let Some(passes) = unordered(documents, packet) {
-        return Judgement { passes, by: None, tier: 1 };
+        return Judgement { passes, by: None, tier: 1, passed_on };
     }
     match ordered("Baseline") {
-        Some((Some(passes), by)) => Judgement { passes, by: Some(by), tier: 2 },
-        Some((None, _)) | None => Judgement { passes: true, by: None, tier: 3 },
+        Some((Some(passes), by)) => Judgement { passes, by: Some(by), tier: 2, passed_on },
+        Some((None, _)) | None => Judgement { passes: true, by: None, tier: 3, passed_on },
     }
 }
 
