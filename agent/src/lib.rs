@@ -15,6 +15,7 @@ pub mod kube_proxy;
 pub mod logging;
 pub mod node_address;
 pub mod node_facts;
+pub mod node_health;
 pub mod node_information;
 pub mod node_name;
 mod notices;

@@ -34,13 +34,14 @@ use volvox_system::{
 use crate::config::WITHOUT_ETCD_RS;
 use crate::{
     api::{self, Opener},
-    boot::{Boot, POD_INTERFACES, Phase},
+    boot::{Boot, NodeNumbers, POD_INTERFACES, Phase},
     cni_configuration,
     config::{Config, IdentityAllocationMode, KvStoreKind},
     datapath::KernelPort,
     gateway::gateway,
     health_ports::HealthPorts,
     node_facts::FactsWatch,
+    node_health::{NodeHealth, NodeHealthSettings, Place},
     node_information,
     notices::told_of_start,
     ports::{
@@ -127,6 +128,7 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
     let health_listeners = answers.then(|| HealthPorts::start(families)).transpose()?;
     let health_listeners = health_listeners.map(|ports| Rc::new(ports) as _);
     let (notices, notified) = told_of_start().context("a way to who listens to records")?;
+    let health = start_health(&config, &boot.node)?;
     let runtime = config.container_runtime_endpoint.socket().map(Containerd::start).transpose()?;
     let container_runtime = runtime.map(|runtime| Rc::new(runtime) as _);
     let ports = Ports {
@@ -136,6 +138,8 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
         cluster,
         clusters,
         health_listeners,
+        health_places: health.clone().map(|health| Rc::new(health) as _),
+        probes: health.map(|health| Rc::new(health) as _),
         container_runtime,
         notices: Some(notices),
     };
@@ -153,6 +157,7 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
     if boot.awaited.is_some() {
         // A node of which half is known is not told of, nor does it take up or give back prefixes.
         (settings.publish, settings.follow.pod_pools) = (None, None);
+        settings.health_endpoint = None;
     }
     let node_supervisor = NodeSupervisor::spawn(&host, &ports, settings, &inheritance);
     actix::spawn(remember(node_supervisor.clone(), Rc::clone(&disk), remembered));
@@ -197,6 +202,7 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
         options: Arc::new(settings::options(&config)),
         keep_options: config.keep_config,
         host: config.enable_host_firewall,
+        health: config.health.has_endpoint().then_some(boot.node.health.0),
         enabled: config.restore,
         phases: boot.phases.iter().map(in_seconds).collect(),
         problems: boot.problems,
@@ -225,6 +231,18 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
         () = async { errands.await; pending().await } => {}
     }
     Ok(())
+}
+
+/// Who probes nodes and answers them, if that is done.
+fn start_health(config: &Config, node: &NodeNumbers) -> anyhow::Result<Option<NodeHealth>> {
+    if !config.health.enable_health_checking {
+        return Ok(None);
+    }
+    let place = config.health.has_endpoint().then(|| Place::of(&config.run_dir, &config.procfs));
+    let families = Families { ipv4: config.enable_ipv4, ipv6: config.enable_ipv6 };
+    let (addresses, port) = (node.own, config.health.cluster_health_port);
+    let settings = NodeHealthSettings { place, families, addresses, port };
+    Ok(Some(NodeHealth::start(settings)?))
 }
 
 /// The store, if there is one, and once more if it is a file of this node.

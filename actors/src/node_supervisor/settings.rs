@@ -11,8 +11,9 @@ use serde_json::Value;
 
 use crate::{
     cluster::{
-        allocator, api_server::ClusterSettings, clustermesh::MeshSettings, kvstore::KvSettings,
-        publish::PublishSettings, remote_nodes::RemoteNodesSettings,
+        allocator, api_server::ClusterSettings, clustermesh::MeshSettings,
+        health_endpoint::HealthEndpointSettings, kvstore::KvSettings, publish::PublishSettings,
+        reachability::ReachabilitySettings, remote_nodes::RemoteNodesSettings,
     },
     endpoints::{ipam::Pools, supervisor::Schedule},
     model::NodeKey,
@@ -23,8 +24,8 @@ use crate::{
     },
     policy::{identity::LabelFilter, rules::PolicySettings},
     ports::{
-        AgentNotices, Cluster, ContainerRuntime, Disk, HealthListeners, Kernel, KvStore,
-        RemoteClusters,
+        AgentNotices, Cluster, ContainerRuntime, Disk, HealthListeners, HealthPlaces, Kernel,
+        KvStore, Probes, RemoteClusters,
     },
     services::service_cache::{Balancing, ServiceSource, ServicesSettings},
 };
@@ -44,6 +45,10 @@ pub struct Ports {
     pub clusters: Option<Rc<dyn RemoteClusters>>,
     /// Where load balancers ask for services, if they are answered.
     pub health_listeners: Option<Rc<dyn HealthListeners>>,
+    /// Where the health endpoint is, if there may be one.
+    pub health_places: Option<Rc<dyn HealthPlaces>>,
+    /// Who sends probes to nodes, if any are sent.
+    pub probes: Option<Rc<dyn Probes>>,
     /// The node's container runtime, if one is followed.
     pub container_runtime: Option<Rc<dyn ContainerRuntime>>,
     /// Who hears of what happens on the node, if anybody does.
@@ -93,6 +98,10 @@ pub struct NodeSupervisorSettings {
     pub definitions: Vec<Value>,
     /// What the node says of itself in the cluster, if one is followed; `None` is nothing.
     pub publish: Option<PublishSettings>,
+    /// How its health endpoint is to be, if there is to be one.
+    pub health_endpoint: Option<HealthEndpointSettings>,
+    /// How nodes are probed, if they are.
+    pub reachability: Option<ReachabilitySettings>,
 }
 
 /// Prefixes of pools that the node has at its start.
@@ -118,6 +127,7 @@ pub(super) fn nodes_settings(
         pools: settings.pools,
         own_prefixes: own_prefixes(settings),
         boot_id: boot_id.clone(),
+        health: settings.health_endpoint.as_ref().map(|it| it.before).unwrap_or_default(),
         has_node,
     }
 }

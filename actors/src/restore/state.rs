@@ -95,6 +95,8 @@ pub(super) struct RestoreState {
     pub(super) report: RestoreReport,
     pub(super) opened: Option<Reply<()>>,
     pub(super) router: Addresses,
+    /// Addresses that the health endpoint had.
+    pub(super) health: Addresses,
     /// What is left of endpoints that do not come back: their numbers and addresses are nobody's
     /// until it is gone.
     pub(super) remains: BTreeMap<EndpointId, BTreeSet<IpAddr>>,

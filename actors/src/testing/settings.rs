@@ -47,6 +47,8 @@ pub(super) fn settings() -> NodeSupervisorSettings {
         },
         definitions: Vec::new(),
         publish: None,
+        health_endpoint: None,
+        reachability: None,
         node: NodeSettings {
             families: Families::DUAL,
             router: Addresses { ipv4: "10.0.0.254".parse().ok(), ipv6: None },

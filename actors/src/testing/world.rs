@@ -150,6 +150,8 @@ impl World {
             cluster: cluster.map(|cluster| Rc::new(cluster) as _),
             clusters: self.clusters.clone().map(|clusters| Rc::new(clusters) as _),
             health_listeners: Some(Rc::new(self.listeners.clone())),
+            health_places: None,
+            probes: None,
             container_runtime: self.runtime.clone().map(|runtime| Rc::new(runtime) as _),
             notices: None,
         };
@@ -161,6 +163,7 @@ impl World {
             identities: inheritance.identities,
             router: Addresses { ipv4: "10.0.0.254".parse().ok(), ipv6: None },
             host: self.settings.policy.host_firewall,
+            health: self.settings.health_endpoint.as_ref().map(|it| it.before),
             enabled: self.restores,
             keep_options: self.keeps_options,
             options: self.settings.options.clone().into(),

@@ -11,6 +11,7 @@ use volvox_system::duration::parse_duration;
 use super::{
     connectivity::{ConnectivityCommand, ProbeCommand},
     dashboard::DashboardArguments,
+    health::HealthArguments,
     install::{InstallArguments, UninstallArguments, UpgradeArguments},
     migrate::MigrateCommand,
     monitor::MonitorFilter,
@@ -67,6 +68,8 @@ pub(super) enum Command {
         #[arg(long)]
         brief: bool,
     },
+    /// Which nodes and health endpoints this node reaches, by ICMP and by HTTP
+    Health(HealthArguments),
     /// Endpoints
     #[command(subcommand)]
     Endpoint(EndpointCommand),

@@ -16,6 +16,7 @@ mod endpoint_text;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod health;
 mod identity;
 mod install;
 mod ipam;
@@ -94,6 +95,7 @@ async fn dispatch(
     let (bpf_root, state_dir) = (bpf_root.as_path(), state_dir.as_path());
     match command {
         Command::Status { brief } => status::show(client, out, state_dir, brief).await,
+        Command::Health(arguments) => health::run(&socket, out, &arguments).await,
         Command::Endpoint(command) => endpoint::run(client, out, command).await,
         Command::Ipam(command) => ipam::run(client, out, command).await,
         Command::Service(command) => service::run(client, out, command).await,

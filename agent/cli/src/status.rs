@@ -20,6 +20,7 @@ use volvox_rest::{
 
 use super::{
     error::ClientError,
+    health,
     output::{Output, count},
     restore::{lost_line, summary},
     sources,
@@ -34,9 +35,9 @@ pub(super) async fn show(
     let brief_header = if brief { "true" } else { "false" };
     let headers = [("brief", brief_header)];
     let answer = client.send(Method::GET, "/healthz", &headers, None::<&Value>).await?;
-    let health: StatusAnswer = answer.json()?;
+    let said: StatusAnswer = answer.json()?;
     if brief {
-        return out.answer(&health, |out, health| out.line(&health.cilium.state));
+        return out.answer(&said, |out, said| out.line(&said.cilium.state));
     }
     let endpoints: Vec<Endpoint> = client.get("/endpoint").await?;
     let restore: RestoreReport = client.get("/volvox/restore").await?;
@@ -47,15 +48,18 @@ pub(super) async fn show(
     let heard: Vec<Source> = client.get("/volvox/sources").await?;
     let waits: WaitList = client.get("/volvox/waits").await?;
     let recorder: Recorder = client.get("/volvox/flight").await?;
+    // Nodes may not be probed.
+    let reached = health::ask(client.socket()).await.ok();
     let lost = Evidence::at(state_dir).lost(&boot_id());
     if out.is_json() {
         return out.json(&json!({
             "lost-since-boot": lost,
-            "health": health,
+            "health": said,
             "endpoints": states(&endpoints),
             "restore-finished": restore.finished,
             "policy-revision": policy.revision,
             "nodes": nodes.nodes_added.len(),
+            "node-health": reached,
             "devices": devices,
             "services": services,
             "sources": heard,
@@ -63,18 +67,19 @@ pub(super) async fn show(
             "recorder": recorder,
         }));
     }
-    let (version, said) =
-        health.cilium.msg.split_once("; ").unwrap_or((health.cilium.msg.as_str(), ""));
-    let details = health.details.unwrap_or_default();
+    let (version, wrong) =
+        said.cilium.msg.split_once("; ").unwrap_or((said.cilium.msg.as_str(), ""));
+    let details = said.details.unwrap_or_default();
     let each = details.controllers.iter().map(|it| it.status.last_failure_msg.as_str());
-    let troubles = if details.controllers.is_empty() { said.to_owned() } else { lines(each) };
+    let troubles = if details.controllers.is_empty() { wrong.to_owned() } else { lines(each) };
     let clusters = details.cluster_mesh.iter().flat_map(|mesh| &mesh.clusters);
     let clusters: Vec<_> = clusters.map(cluster_line).collect();
     let refused = policy.policies.iter().filter(|status| status.error.is_some()).count();
     out.members(&[
-        ("Agent", format!("{} {version}", health.cilium.state)),
+        ("Agent", format!("{} {version}", said.cilium.state)),
         ("Troubles", troubles),
-        ("Node", node_line(health.cluster.own, &nodes)),
+        ("Node", node_line(said.cluster.own, &nodes)),
+        ("Health", reached.as_ref().map(health::line).unwrap_or_default()),
         ("Endpoints", endpoint_line(&endpoints)),
         ("Restore", summary(&restore)),
         ("Lost", lost.iter().map(lost_line).collect::<Vec<_>>().join("\n")),

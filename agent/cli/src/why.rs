@@ -110,6 +110,7 @@ fn all(out: &mut Output<'_>, list: &WaitList) -> Result<(), ClientError> {
     list.pruning.iter().try_for_each(|PruningWait { what, whom }| {
         out.line(format!("Pruning of {what} waits for {whom}: nothing of them is removed before."))
     })?;
+    list.unreached.iter().try_for_each(|unreached| out.line(unreached))?;
     if list.waits.is_empty() {
         return out.line("Nobody waits for anybody.");
     }

@@ -17,8 +17,8 @@ use volvox_system::duration::{as_nanoseconds, parse_duration};
 use super::{
     AllowLocalhost, AttachOptions, CniOptions, EnablePolicy, HubbleOptions, IdentityAllocationMode,
     Ipam, KubeProxyOptions, KvStoreKind, LbAlgorithm, LbMode, LogFormat, LogLevel,
-    MonitorAggregation, NoBackendResponse, NodeAddress, PoolOptions, Range, RateLimits,
-    RoutingMode, TakeoverOptions, TcpFlags, TunnelProtocol,
+    MonitorAggregation, NoBackendResponse, NodeAddress, NodeHealthOptions, PoolOptions, Range,
+    RateLimits, RoutingMode, TakeoverOptions, TcpFlags, TunnelProtocol,
     aggregation::parse_interval,
     values::{
         OptionalAddress, RuntimeEndpoint, parse_lease_ttl, parse_list, parse_listen_address,
@@ -470,6 +470,11 @@ pub struct Config {
     #[command(flatten)]
     #[serde(flatten)]
     pub hubble: HubbleOptions,
+
+    /// How nodes are probed.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub health: NodeHealthOptions,
 
     /// What it does in the place of a kube-proxy.
     #[command(flatten)]

@@ -97,6 +97,9 @@ impl Mode {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClusterStatus {
+    /// How who probes nodes is; absent where nobody does.
+    #[serde(rename = "ciliumHealth", skip_serializing_if = "Option::is_none")]
+    pub health: Option<Status>,
     /// Other nodes: null, as none are known.
     pub nodes: Option<Vec<Value>>,
     /// This node's name; absent from a brief answer.

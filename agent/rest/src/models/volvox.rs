@@ -104,6 +104,9 @@ pub struct WaitList {
     pub cycle: Vec<WaitEntry>,
     /// Whom pruning waits for that has no deadline.
     pub pruning: Vec<PruningWait>,
+    /// Nodes that cannot be reached, and how.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unreached: Vec<String>,
 }
 
 /// Something of an earlier run that stays until somebody has said all that it knows.

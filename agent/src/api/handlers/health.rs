@@ -66,7 +66,11 @@ pub(crate) async fn status(api: &Api, brief: bool) -> Result<StatusAnswer, ApiEr
     }
     Ok(StatusAnswer {
         cilium,
-        cluster: ClusterStatus { nodes: None, own: api.facts.node_name.clone() },
+        cluster: ClusterStatus {
+            health: views.health.daemon(),
+            nodes: None,
+            own: api.facts.node_name.clone(),
+        },
         details: Some(details(
             &api.facts,
             troubles,

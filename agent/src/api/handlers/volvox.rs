@@ -27,7 +27,8 @@ use super::{
     query::{first, query},
 };
 use crate::api::{
-    Api, endpoint_name::target, extract::Segment, pools, sharing::Sharing, verify::verify_devices,
+    Api, endpoint_name::target, extract::Segment, node_health, pools, sharing::Sharing,
+    verify::verify_devices,
 };
 
 /// Every actor.
@@ -63,7 +64,7 @@ pub(crate) async fn waits(State(api): State<Api>) -> Answer {
             WaitList {
                 waits: waits.iter().map(entry).collect(),
                 cycle: cycle.iter().flat_map(|cycle| &cycle.0).map(entry).collect(),
-                pruning: Vec::new(),
+                ..WaitList::default()
             }
         })
     };
@@ -74,7 +75,8 @@ pub(crate) async fn waits(State(api): State<Api>) -> Answer {
         what: "services and backends of an earlier life".to_owned(),
         whom: source.name().to_owned(),
     });
-    ok(&WaitList { pruning: pruning.collect(), ..waits })
+    let unreached = node_health::gather(&api, what).await?.unreached();
+    ok(&WaitList { pruning: pruning.collect(), unreached, ..waits })
 }
 
 /// Why an endpoint is not further than it is.
