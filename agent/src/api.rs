@@ -6,6 +6,7 @@
 //! string that names the thing and the remedy.
 
 mod bounds;
+mod collector;
 mod container_runtime;
 mod devices;
 mod endpoint_name;
@@ -38,6 +39,7 @@ mod troubles;
 mod verify;
 mod views;
 
+pub use collector::StatusCollector;
 pub use facts::Facts;
 pub use features::Features;
 pub use health_port::health_router;

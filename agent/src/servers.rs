@@ -24,9 +24,9 @@ use volvox_system::SystemClock;
 
 use crate::{
     api::{
-        Api, Facts, Features, KubeProxyLook, Limiter, Opening, RuntimeOptions, dashboard_router,
-        health_router, health_socket_beside, health_socket_router, kube_proxy_healthz_router,
-        metrics_router, router,
+        Api, Facts, Features, KubeProxyLook, Limiter, Opening, RuntimeOptions, StatusCollector,
+        dashboard_router, health_router, health_socket_beside, health_socket_router,
+        kube_proxy_healthz_router, metrics_router, router,
     },
     boot::Boot,
     config::Config,
@@ -90,6 +90,7 @@ impl Servers {
             ears,
             kube_proxy: KubeProxyLook::default(),
             spans: boot.spans.clone(),
+            collector: StatusCollector::default(),
         };
         let listener = bind(&config.socket_path)?;
         let mut places = vec![config.socket_path.clone()];

@@ -16,7 +16,7 @@ use volvox_actors::host::Beat;
 use volvox_inspect::{flight::FlightView, http::json_response};
 
 use super::{
-    Facts, KubeProxyLook, Limiter, Opening, RuntimeOptions,
+    Facts, KubeProxyLook, Limiter, Opening, RuntimeOptions, StatusCollector,
     bounds::{addressed, bound_body},
     error::Framed,
     handlers::{
@@ -59,6 +59,8 @@ pub struct Api {
     pub kube_proxy: KubeProxyLook,
     /// How long parts of the start took.
     pub spans: Spans,
+    /// Who looks after the state of the agent's parts.
+    pub collector: StatusCollector,
 }
 
 /// What is served on the port for Prometheus, `--prometheus-serve-addr`.

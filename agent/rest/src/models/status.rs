@@ -14,6 +14,9 @@ use super::{ClusterMeshStatus, is_default};
 pub struct StatusAnswer {
     pub cilium: Status,
     pub cluster: ClusterStatus,
+    /// Probes that do not answer, and since when: what they said before may not be true any more.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub stale: BTreeMap<String, String>,
     #[serde(flatten)]
     pub details: Option<StatusDetails>,
 }
