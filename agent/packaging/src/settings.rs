@@ -194,6 +194,20 @@ pub const SETTINGS: &[Setting] = &[
         "Flows that are kept on each node: 2^n - 1",
     ),
     flag(
+        "healthChecking",
+        "enable-health-checking",
+        Switch,
+        TRUE,
+        "Whether nodes probe each other; ICMP and TCP port 4240 have to pass between them",
+    ),
+    flag(
+        "endpointHealthChecking.enabled",
+        "enable-endpoint-health-checking",
+        Switch,
+        TRUE,
+        "Whether each node has a health endpoint that others probe",
+    ),
+    flag(
         "kubeProxyReplacement",
         "kube-proxy-replacement",
         Switch,

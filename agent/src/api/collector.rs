@@ -199,7 +199,15 @@ struct CollectorState {
     asked: Option<Instant>,
 }
 
+/// How long is too long.
+#[derive(Clone, Copy)]
+struct Limits {
+    warned: Duration,
+    stale: Duration,
+}
+
 struct Shared {
+    limits: Limits,
     begun: Once,
     state: Mutex<CollectorState>,
     /// The number of the last question.
@@ -213,7 +221,14 @@ pub struct StatusCollector(Arc<Shared>);
 
 impl Default for StatusCollector {
     fn default() -> Self {
+        Self::limited(Limits { warned: WARNED_AFTER, stale: STALE_AFTER })
+    }
+}
+
+impl StatusCollector {
+    fn limited(limits: Limits) -> Self {
         Self(Arc::new(Shared {
+            limits,
             begun: Once::new(),
             state: Mutex::default(),
             questions: watch::channel(0).0,
@@ -278,7 +293,7 @@ impl StatusCollector {
                 findings.unrun.push(kind.name());
             }
             if let Some((_, began, wall)) = probe.and_then(|it| it.running)
-                && began.elapsed() >= STALE_AFTER
+                && began.elapsed() >= self.0.limits.stale
             {
                 findings.stale.insert(kind.name().to_owned(), Timestamp::from_nanos(wall).0);
             }
@@ -338,13 +353,13 @@ impl StatusCollector {
         let mut run = std::pin::pin!(run);
         tokio::select! {
             found = &mut run => return Some(found),
-            () = sleep_until(began + WARNED_AFTER) => {
+            () = sleep_until(began + self.0.limits.warned) => {
                 tracing::warn!(probe = kind.name(), "no response from a probe of the agent's state");
             }
         }
         tokio::select! {
             found = &mut run => return Some(found),
-            () = sleep_until(began + STALE_AFTER) => {
+            () = sleep_until(began + self.0.limits.stale) => {
                 self.change(kind, |probe| probe.failures += 1);
                 tracing::error!(probe = kind.name(), "what is known of the agent's state is stale");
             }

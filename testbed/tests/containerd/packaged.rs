@@ -30,7 +30,7 @@ const CGROUPS: &str = "/run/cilium/cgroupv2";
 const ENDPOINTS: usize = 50;
 
 /// Numbers of capabilities, as the kernel counts them, that the manifest may name.
-const CAPABILITIES: [(&str, u32); 2] = [("NET_ADMIN", 12), ("SYS_ADMIN", 21)];
+const CAPABILITIES: [(&str, u32); 3] = [("NET_ADMIN", 12), ("NET_RAW", 13), ("SYS_ADMIN", 21)];
 
 /// What is said where something is not permitted.
 const REFUSALS: [&str; 6] = ["not permitted", "denied", "read-only", "EPERM", "EACCES", "EROFS"];
