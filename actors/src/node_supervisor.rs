@@ -16,7 +16,7 @@ mod spawned;
 #[cfg(test)]
 mod tests;
 
-pub use self::settings::{NodeSupervisorSettings, Ports};
+pub use self::settings::{NodeSupervisorSettings, Ports, ServingChoices};
 use self::{
     spawn::Spawn,
     spawned::{Basis, NodeActors, ServiceActors, SharingActors},
@@ -136,11 +136,8 @@ impl NodeSupervisor {
         let restore = spawn.restore(&basis, &own, &policy, &endpoints, &auditor);
         let container_runtime = spawn.container_runtime(&endpoints, &restore);
         let reachability = spawn.reachability(nodes.as_ref());
-        let health_endpoint = spawn.health_endpoint(
-            &basis,
-            (&endpoints, &restore),
-            (publisher.as_ref(), nodes.as_ref(), reachability.as_ref()),
-        );
+        let told = Spawn::told_of_health(publisher.as_ref(), nodes.as_ref(), reachability.as_ref());
+        let health_endpoint = spawn.health_endpoint(&basis, (&endpoints, &restore), told);
         let Basis { ipam, identities, ipcache, build_queue, workloads, conntrack } = basis;
         let ServiceActors { services, health_checks } = serving;
         let NodeActors { devices, routes, node } = own;

@@ -12,6 +12,7 @@ mod guarded;
 pub mod health_ports;
 pub mod hubble;
 pub mod kube_proxy;
+pub mod kvstore;
 pub mod logging;
 pub mod node_address;
 pub mod node_facts;

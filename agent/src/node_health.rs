@@ -21,6 +21,7 @@ use volvox_actors::{
 };
 
 use self::{probes::Prober, responder::Responder};
+use crate::{boot::NodeNumbers, config::Config};
 
 pub use self::place::{Place, PlaceTrouble};
 
@@ -56,6 +57,19 @@ enum Asked {
 }
 
 impl NodeHealth {
+    /// Who probes nodes and answers them, if that is done.
+    pub fn of(config: &Config, node: &NodeNumbers) -> Result<Option<Self>, NodeHealthError> {
+        if !config.health.enable_health_checking {
+            return Ok(None);
+        }
+        let place =
+            config.health.has_endpoint().then(|| Place::of(&config.run_dir, &config.procfs));
+        let families = Families { ipv4: config.enable_ipv4, ipv6: config.enable_ipv6 };
+        let (addresses, port) = (node.own, config.health.cluster_health_port);
+        let settings = NodeHealthSettings { place, families, addresses, port };
+        Ok(Some(Self::start(settings)?))
+    }
+
     /// Starts the thread; it answers other nodes from now on.
     pub fn start(settings: NodeHealthSettings) -> Result<Self, NodeHealthError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

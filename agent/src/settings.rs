@@ -27,7 +27,7 @@ use volvox_actors::{
         local_node::{IpamMode, NodeSettings},
         routes::RoutingMode as Routing,
     },
-    node_supervisor::NodeSupervisorSettings,
+    node_supervisor::{NodeSupervisorSettings, ServingChoices},
     policy::{
         identity::LabelFilter,
         rules::{Enforcement, OwnCluster, PolicySettings},
@@ -89,20 +89,7 @@ pub fn node_supervisor(
             queue: config.endpoint_queue_size as usize,
         },
         conntrack_interval: Some(config.conntrack_gc_interval).filter(|span| !span.is_zero()),
-        balancing: Balancing {
-            algorithm: Choice {
-                usual: config.bpf_lb_algorithm.into(),
-                by_annotation: config.bpf_lb_algorithm_annotation,
-            },
-            direct: Choice {
-                usual: config.bpf_lb_mode == LbMode::Dsr,
-                by_annotation: config.bpf_lb_mode_annotation,
-            },
-            external_cluster_ip: config.bpf_lb_external_clusterip,
-            inside_only: !config.kube_proxy.replacement,
-        },
-        sockets: config.attaching.bpf_lb_sock,
-        ends_tcp: config.attaching.lb_sock_terminate_all_protos,
+        serving: serving(config),
         node: NodeSettings {
             families,
             router: node.router,
@@ -145,6 +132,26 @@ pub fn node_supervisor(
         health_endpoint: config.health.has_endpoint().then(|| health_endpoint(config, node)),
         reachability: config.health.enable_health_checking.then(|| reachability(config, node)),
     })
+}
+
+/// How services are served.
+fn serving(config: &Config) -> ServingChoices {
+    ServingChoices {
+        balancing: Balancing {
+            algorithm: Choice {
+                usual: config.bpf_lb_algorithm.into(),
+                by_annotation: config.bpf_lb_algorithm_annotation,
+            },
+            direct: Choice {
+                usual: config.bpf_lb_mode == LbMode::Dsr,
+                by_annotation: config.bpf_lb_mode_annotation,
+            },
+            external_cluster_ip: config.bpf_lb_external_clusterip,
+            inside_only: !config.kube_proxy.replacement,
+        },
+        sockets: config.attaching.bpf_lb_sock,
+        ends_tcp: config.attaching.lb_sock_terminate_all_protos,
+    }
 }
 
 /// How the node's health endpoint is to be.

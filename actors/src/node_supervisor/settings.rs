@@ -55,6 +55,17 @@ pub struct Ports {
     pub notices: Option<Rc<dyn AgentNotices>>,
 }
 
+/// How services are served on this node.
+#[derive(Clone, Copy, Debug)]
+pub struct ServingChoices {
+    /// How their load is balanced.
+    pub balancing: Balancing,
+    /// Whether sockets connect to backends themselves.
+    pub sockets: bool,
+    /// Whether TCP connections by services end with their backend.
+    pub ends_tcp: bool,
+}
+
 /// How this node is to be run.
 #[derive(Clone, Debug)]
 pub struct NodeSupervisorSettings {
@@ -74,12 +85,8 @@ pub struct NodeSupervisorSettings {
     pub schedule: Schedule,
     /// Time between two collections of connections; `None` adapts it to what is found.
     pub conntrack_interval: Option<Duration>,
-    /// How load of services is balanced.
-    pub balancing: Balancing,
-    /// Whether sockets connect to backends of services themselves.
-    pub sockets: bool,
-    /// Whether TCP connections by services end with their backend.
-    pub ends_tcp: bool,
+    /// How services are served.
+    pub serving: ServingChoices,
     /// What is this node's own.
     pub node: NodeSettings,
     /// How its devices are used.
@@ -168,8 +175,8 @@ pub(super) fn services_settings(
     ServicesSettings {
         node: settings.kvstore.node.clone(),
         families: settings.policy.families,
-        balancing: settings.balancing,
-        ends_tcp: settings.ends_tcp,
+        balancing: settings.serving.balancing,
+        ends_tcp: settings.serving.ends_tcp,
         sources: said.into_iter().filter(|(_, is)| *is).map(|(source, _)| source).collect(),
     }
 }

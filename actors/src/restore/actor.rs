@@ -51,7 +51,7 @@ impl Restore {
             let wanted = input.health.is_some();
             self.state.plan.settle_health(wanted, &mut input.disk, &input.kernel);
         }
-        self.state.health = input.health.unwrap_or_default();
+        self.state.own.health = input.health.unwrap_or_default();
         // What could not be read may be somebody's: nobody else gets the number.
         let unread = input.disk.unread.keys().copied();
         let RestoreState { plan, dormant, .. } = &mut *self.state;
@@ -94,7 +94,7 @@ impl Restore {
             self.state.report.quarantined.push(format!("{id}: {reason}"));
         }
         self.state.kernel = input.kernel;
-        self.state.router = input.router;
+        self.state.own.router = input.router;
         self.end_phase(cx, "plan");
         self.tidy(cx);
     }
@@ -176,7 +176,7 @@ impl Restore {
     /// Restored addresses are reserved: others may be handed out.
     fn open_ipam(&mut self, cx: &mut Cx<'_, Self>) {
         self.end_phase(cx, "reserve addresses");
-        let router: Vec<IpAddr> = self.state.router.iter().collect();
+        let router: Vec<IpAddr> = self.state.own.router.iter().collect();
         let desired = router.iter().map(|address| (*address, "router".to_owned())).collect();
         let reply = Reply::to(move |answer: Result<Vec<Result<String, IpamError>>, AskError>| {
             let all = answer.as_ref().is_ok_and(|answers| answers.iter().all(Result::is_ok));
@@ -187,7 +187,7 @@ impl Restore {
         if let Err(refused) = self.peers.ipam.tell(IpamMsg::ReserveAll { desired, reply }) {
             tracing::error!(%refused, "router addresses are not reserved");
         }
-        let health: Vec<IpAddr> = self.state.health.iter().collect();
+        let health: Vec<IpAddr> = self.state.own.health.iter().collect();
         let desired = health.iter().map(|it| (*it, HEALTH_OWNER.to_owned())).collect();
         // One that something is left of is had again once that is removed.
         let reply = Reply::to(move |answer: Result<Vec<Result<String, IpamError>>, AskError>| {

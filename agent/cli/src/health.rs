@@ -134,8 +134,8 @@ mod tests {
 
     #[test]
     fn nodes_that_are_not_reached_are_named() {
-        let mut status = HealthStatus::default();
-        status.nodes = vec![node("a", ""), node("b", "Connection timed out")];
+        let nodes = vec![node("a", ""), node("b", "Connection timed out")];
+        let mut status = HealthStatus { nodes, ..HealthStatus::default() };
         status.local.name = "a".to_owned();
         assert_eq!(line(&status), "1 of 2 nodes reached; not b");
         let mut text = Vec::new();

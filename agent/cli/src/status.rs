@@ -14,7 +14,7 @@ use volvox_rest::{
     RestClient,
     models::{
         ClusterNodes, Endpoint, KubeProxyReplacement, NodeDevice, Recorder, RemoteCluster,
-        ServicesSummary, Source, Status, StatusAnswer, WaitList,
+        ServicesSummary, Source, Status, StatusAnswer, StatusDetails, WaitList,
     },
 };
 
@@ -48,7 +48,6 @@ pub(super) async fn show(
     let heard: Vec<Source> = client.get("/volvox/sources").await?;
     let waits: WaitList = client.get("/volvox/waits").await?;
     let recorder: Recorder = client.get("/volvox/flight").await?;
-    // Nodes may not be probed.
     let reached = health::ask(client.socket()).await.ok();
     let lost = Evidence::at(state_dir).lost(&boot_id());
     if out.is_json() {
@@ -70,8 +69,7 @@ pub(super) async fn show(
     let (version, wrong) =
         said.cilium.msg.split_once("; ").unwrap_or((said.cilium.msg.as_str(), ""));
     let details = said.details.unwrap_or_default();
-    let each = details.controllers.iter().map(|it| it.status.last_failure_msg.as_str());
-    let troubles = if details.controllers.is_empty() { wrong.to_owned() } else { lines(each) };
+    let troubles = trouble_lines(&details, wrong);
     let clusters = details.cluster_mesh.iter().flat_map(|mesh| &mesh.clusters);
     let clusters: Vec<_> = clusters.map(cluster_line).collect();
     let refused = policy.policies.iter().filter(|status| status.error.is_some()).count();
@@ -107,6 +105,12 @@ pub(super) async fn show(
         ("Waits", wait_line(&waits)),
         ("Recorder", recorder_line(&recorder)),
     ])
+}
+
+/// What is wrong: a line each, or what of it fits a line.
+fn trouble_lines(details: &StatusDetails, wrong: &str) -> String {
+    let each = details.controllers.iter().map(|it| it.status.last_failure_msg.as_str());
+    if details.controllers.is_empty() { wrong.to_owned() } else { lines(each) }
 }
 
 /// This node, and how many others are known.

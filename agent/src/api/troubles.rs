@@ -84,7 +84,6 @@ pub(super) fn all(api: &Api, views: &Views) -> Vec<Trouble> {
     let shared = shared.chain(of_rows(&views.ipcache)).chain(of_node(&views.node));
     let shared = shared.chain(of_policies(&views.refused));
     let shared = shared.chain(drift::troubles(&views.audit, views.now));
-    let shared = shared.chain(views.health.troubles());
     let parts = parts.chain(ipcache(&views.restore)).chain(another_node(&views.restore));
     let parts = parts.chain(left_alone(&views.restore));
     let parts = parts.chain(invariants(&views.audit));

@@ -30,9 +30,7 @@ use volvox_actors::{
 use volvox_rest::models::{RemoteCluster, Source, Status};
 
 use super::{
-    Api, container_runtime, mesh,
-    node_health::{self, NodeHealthViews},
-    services,
+    Api, container_runtime, mesh, services,
     sharing::Sharing,
     sources::{self, Streams},
     troubles::{Trouble, of_host},
@@ -60,7 +58,6 @@ pub(super) struct Views {
     pub(super) routes: RoutesView,
     pub(super) ipcache: IpcacheView,
     pub(super) node: NodeStatus,
-    pub(super) health: NodeHealthViews,
     pub(super) sources: Vec<Source>,
     pub(super) refused: Vec<RefusedPolicy>,
     pub(super) kube_proxy: KubeProxy,
@@ -104,7 +101,6 @@ impl Views {
             routes,
             ipcache,
             node,
-            health,
             streams,
             refused,
         ) = tokio::try_join!(
@@ -126,7 +122,6 @@ impl Views {
             api.gateway.ask(what, |node| &node.routes, RoutesMsg::Show),
             api.gateway.ask(what, |node| &node.ipcache, IpcacheMsg::Show),
             api.gateway.ask(what, |node| &node.node, NodeMsg::Show),
-            node_health::gather(api, what),
             Streams::ask(api, what),
             api.gateway.ask(what, |node| &node.policy, PolicyMsg::Refused),
         )?;
@@ -149,7 +144,6 @@ impl Views {
             routes,
             ipcache,
             node,
-            health,
             sources,
             refused,
             kube_proxy: KubeProxy::Unknown,

@@ -393,12 +393,6 @@ pub struct Config {
     #[serde(rename = "LoadBalancerModeAnnotation")]
     pub bpf_lb_mode_annotation: bool,
 
-    /// Whether load balancers that ask for a service at its healthCheckNodePort are answered: whether
-    /// this node has pods of it
-    #[arg(long, action = ArgAction::Set, default_value = "true", value_name = "BOOL")]
-    #[serde(rename = "EnableHealthCheckNodePort")]
-    pub enable_health_check_nodeport: bool,
-
     /// Places of a table by which Maglev chooses: a prime, some hundred times the backends
     #[arg(long, value_name = "NUMBER", default_value_t = 16_381, value_parser = parse_table_size)]
     #[serde(rename = "MaglevTableSize")]

@@ -55,6 +55,15 @@ fn address(node: &Node) -> Result<IpAddr> {
     addresses[0]["ipv4"].as_str().and_then(|ip| ip.parse().ok()).context("it has no address")
 }
 
+/// Waits until kernel, disk and agent agree.
+fn is_well(node: &Node) -> Result<()> {
+    wait_for("nothing differs", || {
+        let lib = node.path("lib").display().to_string();
+        let verdict = node.client(&format!("verify --lib-dir={lib}")).output()?;
+        Ok(verdict.status.success())
+    })
+}
+
 /// What is answered there, from a node's namespace.
 fn ask(member: &Member, to: IpAddr, path: &str) -> Result<String> {
     member.netns.run(|| {
@@ -109,6 +118,7 @@ fn a_restart_is_no_gap_and_who_is_cut_off_is_named() {
         }
         stop_clean([pings])?;
         ensure!(cluster.member(2).run(|node| place(node))? == before, "something moved");
+        cluster.member(2).run(|node| is_well(node))?;
 
         ip("link set n2 nomaster")?;
         let cut_off = Instant::now();
@@ -174,6 +184,7 @@ fn an_agent_that_is_killed_on_the_way_leaves_nothing() {
             let mounts = fs::read_to_string("/proc/thread-self/mountinfo")?;
             let mounts = mounts.lines().filter(|line| line.contains(FILE)).count();
             ensure!((count, mounts) == (1, 1), "{call} {when}: {count} links, {mounts} mounts");
+            is_well(&node)?;
         }
         node.uninstall()?;
         nothing_is_left("volvox")

@@ -27,8 +27,8 @@ use crate::{
         subscriber::Subscriber,
     },
     endpoints::supervisor::EndpointsMsg,
-    host::Ref,
-    model::Feed,
+    host::{Outlet, Ref},
+    model::{Addresses, Feed},
     node::{devices::DevicesMsg, routes::RoutesMsg},
     policy::rules::PolicyMsg,
     restore::RestoreMsg,
@@ -233,24 +233,28 @@ impl Spawn<'_> {
         Some(self.supervisor("reachability", Reachability::factory(peers, settings)))
     }
 
-    /// The owner of the health endpoint, if there is to be one, and who hears of it.
+    /// Who hears which addresses the health endpoint has.
+    pub(in crate::node_supervisor) fn told_of_health(
+        publisher: Option<&Ref<PublisherMsg>>,
+        nodes: Option<&Ref<RemoteNodesMsg>>,
+        reachability: Option<&Ref<ReachabilityMsg>>,
+    ) -> Vec<Outlet<Addresses>> {
+        let publisher = publisher.map(|it| it.outlet(PublisherMsg::Health));
+        let nodes = nodes.map(|it| it.outlet(RemoteNodesMsg::OwnHealth));
+        let reachability = reachability.map(|it| it.outlet(ReachabilityMsg::OwnHealth));
+        publisher.into_iter().chain(nodes).chain(reachability).collect()
+    }
+
+    /// The owner of the health endpoint, if there is to be one.
     pub(in crate::node_supervisor) fn health_endpoint(
         &self,
         basis: &Basis,
         (endpoints, restore): (&Ref<EndpointsMsg>, &Ref<RestoreMsg>),
-        (publisher, nodes, reachability): (
-            Option<&Ref<PublisherMsg>>,
-            Option<&Ref<RemoteNodesMsg>>,
-            Option<&Ref<ReachabilityMsg>>,
-        ),
+        heard_by: Vec<Outlet<Addresses>>,
     ) -> Option<Ref<HealthEndpointMsg>> {
         let places = self.ports.health_places.clone()?;
         let (probes, settings) =
             self.ports.probes.clone().zip(self.settings.health_endpoint.clone())?;
-        let publisher = publisher.map(|it| it.outlet(PublisherMsg::Health));
-        let nodes = nodes.map(|it| it.outlet(RemoteNodesMsg::OwnHealth));
-        let reachability = reachability.map(|it| it.outlet(ReachabilityMsg::OwnHealth));
-        let heard_by: Vec<_> = publisher.into_iter().chain(nodes).chain(reachability).collect();
         let (endpoints, restore, ipam) = (endpoints.clone(), restore.clone(), basis.ipam.clone());
         let disk = Rc::clone(&self.ports.disk);
         let peers = move || HealthEndpointPeers {

@@ -97,6 +97,7 @@ async fn look(
     };
     let mut troubles = troubles::all(api, &views);
     troubles.extend(found.pools.as_ref().and_then(pools::trouble));
+    troubles.extend(found.health.troubles());
     let first = first_of_all(&found, wants_kubernetes);
     let counted = troubles.iter().filter(|it| wants_kubernetes || !it.name.starts_with(SOURCE));
     let texts: Vec<&str> =
