@@ -144,7 +144,9 @@ impl Boot {
         let claimed = Phase::since("claim directories", started);
         if !config.health.has_endpoint() {
             // Before the kernel is read: what is left of its endpoint is nobody's.
-            Place::of(&config.run_dir, &config.procfs).remove()?;
+            if let Err(error) = Place::of(&config.run_dir, &config.procfs).remove() {
+                tracing::warn!(%error, "a health endpoint is left that nobody wants");
+            }
         }
         let (mut disk, kernel) = thread::scope(|scope| {
             let disk = scope.spawn(|| read_disk(config, directories, started));

@@ -204,6 +204,10 @@ impl Place {
         if had_link {
             removed.push(format!("removed interface {HEALTH_DEVICE}"));
         }
+        // A file system that cannot be written says so also where there is nothing to remove.
+        if !self.file.exists() {
+            return Ok(removed);
+        }
         // As often as it is mounted there.
         loop {
             match unmount(&self.file, UnmountFlags::DETACH) {
