@@ -8,7 +8,7 @@
 //! | 10,000 (5,000 nodes) | 500 | 20 s | 28 s | 9 min 13 s |
 //!
 //! Echo requests never exceed [`ECHOES_PER_SECOND`], 50 kB a second; HTTP requests never exceed
-//! [`HELLOS_PER_SECOND`]. A node receives as many as it sends. From 15,000 addresses on it takes longer than
+//! [`HELLOS_PER_SECOND`]. A node receives as many as it sends. From 11,000 addresses on it takes longer than
 //! half a minute until one is named.
 
 use std::time::Duration;
