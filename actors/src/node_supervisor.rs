@@ -16,7 +16,7 @@ mod spawned;
 #[cfg(test)]
 mod tests;
 
-pub use self::settings::{NodeSupervisorSettings, Ports};
+pub use self::settings::{NodeSupervisorSettings, Ports, ServingChoices};
 use self::{
     spawn::Spawn,
     spawned::{Basis, NodeActors, ServiceActors, SharingActors},
@@ -27,8 +27,10 @@ use crate::{
         clustermesh::MeshMsg,
         container_runtime::RuntimeFollowerMsg,
         definitions::DefinitionsMsg,
+        health_endpoint::HealthEndpointMsg,
         own_prefixes::OwnPrefixesMsg,
         publish::PublisherMsg,
+        reachability::ReachabilityMsg,
         remote_nodes::RemoteNodesMsg,
         sharing::{CrdActors, KvActors},
     },
@@ -99,6 +101,10 @@ pub struct NodeSupervisor {
     pub mesh: Option<Ref<MeshMsg>>,
     /// Who follows the container runtime, if that is done.
     pub container_runtime: Option<Ref<RuntimeFollowerMsg>>,
+    /// The owner of the health endpoint, if there is to be one.
+    pub health_endpoint: Option<Ref<HealthEndpointMsg>>,
+    /// Who probes nodes, if that is done.
+    pub reachability: Option<Ref<ReachabilityMsg>>,
 }
 
 impl NodeSupervisor {
@@ -129,6 +135,9 @@ impl NodeSupervisor {
         let mesh = spawn.mesh(&serving, &sharing, nodes.as_ref());
         let restore = spawn.restore(&basis, &own, &policy, &endpoints, &auditor);
         let container_runtime = spawn.container_runtime(&endpoints, &restore);
+        let reachability = spawn.reachability(nodes.as_ref());
+        let told = Spawn::told_of_health(publisher.as_ref(), nodes.as_ref(), reachability.as_ref());
+        let health_endpoint = spawn.health_endpoint(&basis, (&endpoints, &restore), told);
         let Basis { ipam, identities, ipcache, build_queue, workloads, conntrack } = basis;
         let ServiceActors { services, health_checks } = serving;
         let NodeActors { devices, routes, node } = own;
@@ -159,6 +168,8 @@ impl NodeSupervisor {
             crd,
             mesh,
             container_runtime,
+            health_endpoint,
+            reachability,
         }
     }
 }

@@ -13,6 +13,7 @@ mod health_listeners;
 mod kernel;
 mod keyspace;
 mod kvstore;
+mod node_health;
 mod owned;
 mod remote_clusters;
 
@@ -42,6 +43,9 @@ pub use keyspace::{Keyspace, LeaseLost};
 pub use kvstore::{
     Change, Condition, KvError, KvStore, LeaseId, ListPosition, Listing, Pair, Put, Revision,
     StoreHeader, TRANSACTION_MAX, Transaction, WATCH_ALIVE_EVERY, Watch, WatchEvent, WatchSink,
+};
+pub use node_health::{
+    DesiredHealthPlace, Echo, HEALTH_DEVICE, HealthPlace, HealthPlaceError, HealthPlaces, Probes,
 };
 pub use owned::OwnedRows;
 pub use remote_clusters::{ClustersSink, RemoteClusters, Way};

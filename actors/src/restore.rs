@@ -9,6 +9,7 @@ mod actor;
 mod answers;
 mod cleanup;
 mod finish;
+mod health_endpoint;
 mod inheritance;
 mod learn;
 mod messages;

@@ -12,6 +12,7 @@
 //!                   node.0.json, node.1.json          the node's own addresses
 //! <lib-dir>/identities.0.json, identities.1.json      numbers that outlive a reboot
 //!           identities.changes.0.json, ….1.json       what became of them since, in short
+//!           health.0.json, health.1.json       addresses of the health endpoint
 //!           pools.0.json, pools.1.json                prefixes of pools, and which are being given back
 //!           node.0.json, node.1.json                  a copy, should the state directory be lost
 //! ```
@@ -20,6 +21,7 @@ mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod header;
+mod health_record;
 mod identity_table;
 mod node_state;
 mod plans;
@@ -33,6 +35,7 @@ mod tests;
 
 pub use error::StateError;
 pub use header::writer_of_header;
+pub use health_record::HealthRecord;
 pub use identity_table::{IdentityChanges, IdentityTable, NumberedLabels, NumberedPorts};
 pub use node_state::{NodeCopy, NodeState};
 pub use plans::{commit_plan, quarantine_plan, remove_plan};

@@ -17,6 +17,7 @@ mod kernel_state;
 mod memory_cluster;
 mod memory_disk;
 mod memory_fs;
+mod memory_health;
 mod memory_kernel;
 mod memory_kvstore;
 mod memory_listeners;
@@ -25,6 +26,7 @@ mod memory_remote_clusters;
 mod memory_runtime;
 mod patches;
 mod residue;
+mod samples;
 mod settings;
 mod verified;
 mod world;
@@ -40,15 +42,15 @@ pub use kernel_state::KernelState;
 pub use memory_cluster::MemoryCluster;
 pub use memory_disk::MemoryDisk;
 pub use memory_fs::MemoryFs;
+pub use memory_health::MemoryHealth;
 pub use memory_kernel::MemoryKernel;
 pub use memory_kvstore::{KvLink, MemoryKvStore};
 pub use memory_listeners::MemoryListeners;
 pub use memory_remote_clusters::MemoryRemoteClusters;
 pub use memory_runtime::MemoryRuntime;
 pub use residue::Residue;
-pub use world::{
-    Created, World, allow_from, allow_to_nodes, link, node, pod, spec, to_http, with_http,
-};
+pub use samples::{allow_from, allow_to_nodes, link, node, pod, spec, to_http, with_http};
+pub use world::{Created, World};
 
 use crate::host::Reply;
 

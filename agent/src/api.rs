@@ -7,6 +7,7 @@
 
 mod bounds;
 mod causes;
+mod collector;
 mod container_runtime;
 mod destination;
 mod devices;
@@ -20,10 +21,12 @@ mod features;
 pub(crate) mod fuzzing;
 mod handlers;
 mod health_port;
+mod health_socket;
 mod kube_proxy_healthz;
 mod limiter;
 mod mesh;
 mod metrics;
+mod node_health;
 mod opening;
 mod pools;
 mod reviewed;
@@ -39,9 +42,11 @@ mod troubles;
 mod verify;
 mod views;
 
+pub use collector::StatusCollector;
 pub use facts::Facts;
 pub use features::Features;
 pub use health_port::health_router;
+pub use health_socket::{health_socket_beside, health_socket_router};
 pub use kube_proxy_healthz::kube_proxy_healthz_router;
 pub use limiter::Limiter;
 pub use opening::{Opener, Opening, opening};

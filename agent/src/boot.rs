@@ -25,17 +25,18 @@ use volvox_actors::{
     model::{Addresses, EndpointId, Manifest},
     ports::{HOST_DEVICE, HOST_PEER, KernelSnapshot, Link, OVERLAY},
     state_directory::{
-        EndpointRecord, IdentityTable, NodeCopy, NodeState, PoolRecord, ScannedDirectory, Stored,
-        scan,
+        EndpointRecord, HealthRecord, IdentityTable, NodeCopy, NodeState, PoolRecord,
+        ScannedDirectory, Stored, scan,
     },
 };
 use volvox_inspect::flight::Recording;
 use volvox_system::{SystemClock, netns, sysctl::Sysctl};
 
 use crate::{
-    config::Config,
+    config::{Config, Ipam},
     datapath::{Datapath, Inheritance},
     node_address::{self, Expected, Ways, is_reachable},
+    node_health::Place,
     node_information::{self, Expected as ExpectedPrefixes},
     node_name::node_name,
     ports::{Directories, DiskFiles, files::Look, hold_bpf, manifests::Manifests},
@@ -113,6 +114,8 @@ pub struct NodeNumbers {
     pub mtu: u32,
     /// What it had of several pools.
     pub pools: FoundPools,
+    /// Addresses that its health endpoint had, and which writing that was.
+    pub health: (Addresses, u32),
 }
 
 struct Disk {
@@ -122,6 +125,7 @@ struct Disk {
     node: Stored<NodeState>,
     copy: Stored<NodeCopy>,
     pools: Stored<PoolRecord>,
+    health: Stored<HealthRecord>,
     manifests: Option<(Manifests, Vec<Manifest>)>,
     netns_cookies: BTreeMap<EndpointId, u64>,
     problems: Vec<String>,
@@ -138,6 +142,12 @@ impl Boot {
         let take_over = takeover::begin(config)?;
         sysctl(config).enable_forwarding(config.enable_ipv4, config.enable_ipv6)?;
         let claimed = Phase::since("claim directories", started);
+        if !config.health.has_endpoint() {
+            // Before the kernel is read: what is left of its endpoint is nobody's.
+            if let Err(error) = Place::of(&config.run_dir, &config.procfs).remove() {
+                tracing::warn!(%error, "a health endpoint is left that nobody wants");
+            }
+        }
         let (mut disk, kernel) = thread::scope(|scope| {
             let disk = scope.spawn(|| read_disk(config, directories, started));
             let kernel = read_kernel(config, take_over);
@@ -170,6 +180,7 @@ impl Boot {
         pools.trusted = heard.is_none();
         let mut node = number(config, &disk.found, &kernel, &before, (said, expected), own);
         node.pools = pools;
+        node.health = health_before(config, &disk.health, &node);
         // Half of it would be taken for all by the next start.
         if expected.is_none() {
             let persisted = (&disk.node, &disk.copy);
@@ -211,7 +222,8 @@ fn read_disk(config: &Config, directories: Directories, started: Time) -> Disk {
     let copy = NodeCopy::SLOTS.load(&files);
     let pools = PoolRecord::SLOTS.load(&files);
     let torn = identities.errors.iter().chain(&node.errors).chain(&copy.errors);
-    let torn = torn.chain(&pools.errors);
+    let health = HealthRecord::SLOTS.load(&files);
+    let torn = torn.chain(&pools.errors).chain(&health.errors);
     problems.extend(torn.map(ToString::to_string));
     keep_unread(
         &directories,
@@ -221,6 +233,7 @@ fn read_disk(config: &Config, directories: Directories, started: Time) -> Disk {
             ("node", node.is_unread()),
             ("lib/node", copy.is_unread()),
             ("lib/pools", pools.is_unread()),
+            ("lib/health", health.is_unread()),
         ],
     );
     let dir = config.static_cnp_path.as_ref().filter(|_| config.api_server().is_none());
@@ -238,6 +251,7 @@ fn read_disk(config: &Config, directories: Directories, started: Time) -> Disk {
         node,
         copy,
         pools,
+        health,
         manifests,
         netns_cookies,
         problems,
@@ -247,7 +261,7 @@ fn read_disk(config: &Config, directories: Directories, started: Time) -> Disk {
 }
 
 /// What could not be read is not written over: the next start may read it.
-fn keep_unread(directories: &Directories, found: &ScannedDirectory, files: [(&str, bool); 4]) {
+fn keep_unread(directories: &Directories, found: &ScannedDirectory, files: [(&str, bool); 5]) {
     let unread = directories.steps.unread();
     found.unread.keys().for_each(|id| unread.keep(id.to_string()));
     files.iter().filter(|(_, is_unread)| *is_unread).for_each(|(name, _)| unread.keep(*name));
@@ -416,7 +430,24 @@ fn number(
         0 => own_mtu(&kernel.links),
         said => said,
     };
-    NodeNumbers { ipv4_range, ipv6_range, router, own, mtu, pools: FoundPools::default() }
+    NodeNumbers { ipv4_range, ipv6_range, router, own, mtu, ..NodeNumbers::default() }
+}
+
+/// Addresses that the health endpoint had, and is to have again: those that this node still has to give.
+fn health_before(
+    config: &Config,
+    stored: &Stored<HealthRecord>,
+    node: &NodeNumbers,
+) -> (Addresses, u32) {
+    let record = stored.value.as_ref().filter(|record| record.node == node_name());
+    let had = record.map(|record| record.addresses).unwrap_or_default();
+    // Prefixes of pools are many, and change: who has them says whether an address is one's.
+    let is_given = |address: &IpAddr| match address {
+        _ if config.ipam == Some(Ipam::MultiPool) => true,
+        IpAddr::V4(it) => node.ipv4_range.is_some_and(|range| range.contains(it)),
+        IpAddr::V6(it) => node.ipv6_range.is_some_and(|range| range.contains(it)),
+    };
+    (had.iter().filter(is_given).collect(), stored.generation)
 }
 
 /// The first free address behind the network's own.

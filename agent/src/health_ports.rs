@@ -177,7 +177,10 @@ fn open(port: u16, families: Families) -> Result<std::net::TcpListener, Errno> {
 }
 
 /// Listens on an address; `with_ipv4` has one of IPv6 stand for those of IPv4 as well.
-fn listen_on(address: SocketAddr, with_ipv4: bool) -> Result<std::net::TcpListener, Errno> {
+pub(crate) fn listen_on(
+    address: SocketAddr,
+    with_ipv4: bool,
+) -> Result<std::net::TcpListener, Errno> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(family, SocketType::STREAM, flags, None)?;

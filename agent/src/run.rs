@@ -11,15 +11,12 @@ use volvox_actors::{
     node::{conntrack::ConntrackMsg, devices::DevicesMsg, local_node::NodeMsg, routes::RoutesMsg},
     node_supervisor::{NodeSupervisor, Ports},
     policy::rules::PolicyMsg,
-    ports::{KvStore, Notices},
+    ports::Notices,
     restore::{Inheritance, RestoreInput, RestoreMsg},
     services::service_cache::ServicesMsg,
 };
 use volvox_cluster::ClusterPort;
 use volvox_containerd::Containerd;
-use volvox_etcd::Etcd;
-#[cfg(feature = "etcd-rs")]
-use volvox_etcd::EtcdRs;
 use volvox_inspect::{
     evidence::{Evidence, PastLife},
     flight::boot_id,
@@ -30,21 +27,21 @@ use volvox_system::{
     resident::{self, Sparing},
 };
 
-#[cfg(not(feature = "etcd-rs"))]
-use crate::config::WITHOUT_ETCD_RS;
 use crate::{
     api::{self, Opener},
     boot::{Boot, POD_INTERFACES, Phase},
     cni_configuration,
-    config::{Config, IdentityAllocationMode, KvStoreKind},
+    config::{Config, IdentityAllocationMode},
     datapath::KernelPort,
     gateway::gateway,
     health_ports::HealthPorts,
+    kvstore,
     node_facts::FactsWatch,
+    node_health::NodeHealth,
     node_information,
     notices::told_of_start,
     ports::{
-        ClusterDirectory, DiskPort, Ears, Embedded, LinkWatch, SignalWatch,
+        ClusterDirectory, DiskPort, Ears, LinkWatch, SignalWatch,
         manifests::{Manifests, Watch},
     },
     queued_deletions,
@@ -56,8 +53,6 @@ use crate::{
     wait_cycles, watchdog,
 };
 
-/// The store of a cluster of one node, in the library directory.
-const EMBEDDED_FILE: &str = "kvstore.redb";
 /// How long one wait for the cluster is shown; then it begins anew.
 const HEAR_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 /// Which prefixes are to be heard, and what is taken if nobody answers.
@@ -110,7 +105,7 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
         host.record(Record::Phase { name, started, ended });
     }
     let kernel = Rc::new(KernelPort::start(&boot.datapath, &host)?);
-    let (kvstore, store) = start_kvstore(&config)?;
+    let (kvstore, store) = kvstore::start(&config)?;
     let cluster = config.api_server().map(ClusterPort::start).transpose()?;
     let follows = cluster.is_some();
     if !follows && config.identity_allocation_mode == IdentityAllocationMode::Crd {
@@ -122,11 +117,12 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
     let cluster = cluster.map(|cluster| Rc::new(cluster) as _);
     let clusters = config.clustermesh_config.clone().map(ClusterDirectory::new);
     let clusters = clusters.map(|clusters| Rc::new(clusters) as _);
-    let answers = config.kube_proxy.replacement && config.enable_health_check_nodeport;
+    let answers = config.kube_proxy.replacement && config.kube_proxy.enable_health_check_nodeport;
     let families = Families { ipv4: config.enable_ipv4, ipv6: config.enable_ipv6 };
     let health_listeners = answers.then(|| HealthPorts::start(families)).transpose()?;
     let health_listeners = health_listeners.map(|ports| Rc::new(ports) as _);
     let (notices, notified) = told_of_start().context("a way to who listens to records")?;
+    let health = NodeHealth::of(&config, &boot.node)?;
     let runtime = config.container_runtime_endpoint.socket().map(Containerd::start).transpose()?;
     let container_runtime = runtime.map(|runtime| Rc::new(runtime) as _);
     let ports = Ports {
@@ -136,6 +132,8 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
         cluster,
         clusters,
         health_listeners,
+        health_places: health.clone().map(|health| Rc::new(health) as _),
+        probes: health.map(|health| Rc::new(health) as _),
         container_runtime,
         notices: Some(notices),
     };
@@ -153,6 +151,7 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
     if boot.awaited.is_some() {
         // A node of which half is known is not told of, nor does it take up or give back prefixes.
         (settings.publish, settings.follow.pod_pools) = (None, None);
+        settings.health_endpoint = None;
     }
     let node_supervisor = NodeSupervisor::spawn(&host, &ports, settings, &inheritance);
     actix::spawn(remember(node_supervisor.clone(), Rc::clone(&disk), remembered));
@@ -197,6 +196,7 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
         options: Arc::new(settings::options(&config)),
         keep_options: config.keep_config,
         host: config.enable_host_firewall,
+        health: config.health.has_endpoint().then_some(boot.node.health.0),
         enabled: config.restore,
         phases: boot.phases.iter().map(in_seconds).collect(),
         problems: boot.problems,
@@ -225,26 +225,6 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
         () = async { errands.await; pending().await } => {}
     }
     Ok(())
-}
-
-/// The store, if there is one, and once more if it is a file of this node.
-type Stores = (Option<Rc<dyn KvStore>>, Option<Rc<Embedded>>);
-
-fn start_kvstore(config: &Config) -> anyhow::Result<Stores> {
-    let options = config.kvstore_opt.clone();
-    let shared: Rc<dyn KvStore> = match config.kvstore {
-        Some(KvStoreKind::Etcd) => Rc::new(Etcd::start(options)?),
-        #[cfg(feature = "etcd-rs")]
-        Some(KvStoreKind::EtcdRs) => Rc::new(EtcdRs::start(options)?),
-        #[cfg(not(feature = "etcd-rs"))]
-        Some(KvStoreKind::EtcdRs) => bail!(WITHOUT_ETCD_RS),
-        Some(KvStoreKind::Embedded) => {
-            let store = Rc::new(Embedded::start(&config.lib_dir.join(EMBEDDED_FILE))?);
-            return Ok((Some(Rc::clone(&store) as _), Some(store)));
-        }
-        None => return Ok((None, None)),
-    };
-    Ok((Some(shared), None))
 }
 
 /// Hears from the cluster which prefixes pods have here; for ever if nobody waits for that.

@@ -10,7 +10,7 @@ use std::{
 use anyhow::Context;
 use serde_json::Value;
 use volvox_actors::{
-    host::Beat,
+    host::{Beat, Clock},
     model::{ClusterId, Families},
     node::local_node::IpamMode,
 };
@@ -20,11 +20,13 @@ use volvox_inspect::{
     http::{self, Server, Socket, bind, inode, unbind},
     monitor::{Monitor, Notified, socket_beside},
 };
+use volvox_system::SystemClock;
 
 use crate::{
     api::{
-        Api, Facts, Features, KubeProxyLook, Limiter, Opening, RuntimeOptions, dashboard_router,
-        health_router, kube_proxy_healthz_router, router,
+        Api, Facts, Features, KubeProxyLook, Limiter, Opening, RuntimeOptions, StatusCollector,
+        dashboard_router, health_router, health_socket_beside, health_socket_router,
+        kube_proxy_healthz_router, router,
     },
     boot::Boot,
     config::Config,
@@ -48,11 +50,11 @@ pub struct Servers {
     pub hubble: Option<Hubble>,
 }
 
-/// The API's thread, and its socket's place.
+/// The API's thread, and the places of its sockets.
 pub struct ApiServer {
     server: Option<Server>,
-    socket: PathBuf,
-    inode: u64,
+    /// Each with the number of its inode.
+    sockets: Vec<(PathBuf, u64)>,
 }
 
 impl Servers {
@@ -89,10 +91,16 @@ impl Servers {
             ears,
             kube_proxy: KubeProxyLook::default(),
             spans: boot.spans.clone(),
+            collector: StatusCollector::default(),
         };
         let listener = bind(&config.socket_path)?;
-        let inode = inode(&config.socket_path);
+        let mut places = vec![config.socket_path.clone()];
         let mut sockets = vec![(Socket::Unix(listener), router(api.clone()))];
+        if config.health.enable_health_checking {
+            let path = health_socket_beside(&config.socket_path);
+            sockets.push((Socket::Unix(bind(&path)?), health_socket_router(api.clone())));
+            places.push(path);
+        }
         if config.agent_health_port > 0 {
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, config.agent_health_port));
             let socket = listen(address, "--agent-health-port");
@@ -111,7 +119,8 @@ impl Servers {
             sockets.extend(socket.map(|socket| (Socket::Tcp(socket), router)));
         }
         let server = Server::start("api", sockets).context("start the thread of the API")?;
-        let served = ApiServer { server: Some(server), socket: config.socket_path.clone(), inode };
+        let places = places.into_iter().map(|place| (place.clone(), inode(&place))).collect();
+        let served = ApiServer { server: Some(server), sockets: places };
         let socket = config.dashboard_addr.0.and_then(|it| listen(it, "--dashboard-addr"));
         let dashboard = socket.map(|socket| {
             let page = dashboard::router(Lives::Agent(api.flight.clone()), dashboard_router(api));
@@ -145,7 +154,7 @@ pub(crate) fn listen(address: SocketAddr, flag: &str) -> Option<TcpListener> {
 impl Drop for ApiServer {
     fn drop(&mut self) {
         // Nobody connects any more, and those who have are answered.
-        unbind(&self.socket, self.inode);
+        self.sockets.iter().for_each(|(socket, inode)| unbind(socket, *inode));
         if let Some(server) = self.server.take() {
             server.stop();
         }
@@ -156,6 +165,7 @@ fn facts(config: &Config, boot: &Boot) -> anyhow::Result<Facts> {
     let node = &boot.node;
     let settings = serde_json::to_value(config).context("settings as JSON")?;
     Ok(Facts {
+        began: SystemClock.wall(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         node_name: node_name(),
         ipv4_range: node.ipv4_range,

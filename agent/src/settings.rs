@@ -13,19 +13,21 @@ use volvox_actors::{
     cluster::{
         allocator,
         api_server::ClusterSettings,
+        health_endpoint::HealthEndpointSettings,
         kvstore::KvSettings,
         own_prefixes::{OwnPrefixesSettings, PodPoolsSettings},
         publish::{InNode, PublishSettings},
+        reachability::ReachabilitySettings,
     },
     endpoints::{ipam::Pools, supervisor::Schedule},
     host::Clock,
-    model::{ClusterId, Families, NodeFacts},
+    model::{ClusterId, Families, NodeFacts, NodeKey},
     node::{
         devices::DevicesSettings,
         local_node::{IpamMode, NodeSettings},
         routes::RoutingMode as Routing,
     },
-    node_supervisor::NodeSupervisorSettings,
+    node_supervisor::{NodeSupervisorSettings, ServingChoices},
     policy::{
         identity::LabelFilter,
         rules::{Enforcement, OwnCluster, PolicySettings},
@@ -87,20 +89,7 @@ pub fn node_supervisor(
             queue: config.endpoint_queue_size as usize,
         },
         conntrack_interval: Some(config.conntrack_gc_interval).filter(|span| !span.is_zero()),
-        balancing: Balancing {
-            algorithm: Choice {
-                usual: config.bpf_lb_algorithm.into(),
-                by_annotation: config.bpf_lb_algorithm_annotation,
-            },
-            direct: Choice {
-                usual: config.bpf_lb_mode == LbMode::Dsr,
-                by_annotation: config.bpf_lb_mode_annotation,
-            },
-            external_cluster_ip: config.bpf_lb_external_clusterip,
-            inside_only: !config.kube_proxy.replacement,
-        },
-        sockets: config.attaching.bpf_lb_sock,
-        ends_tcp: config.attaching.lb_sock_terminate_all_protos,
+        serving: serving(config),
         node: NodeSettings {
             families,
             router: node.router,
@@ -140,7 +129,55 @@ pub fn node_supervisor(
             false => Vec::new(),
         },
         publish: Some(publish(config, node)),
+        health_endpoint: config.health.has_endpoint().then(|| health_endpoint(config, node)),
+        reachability: config.health.enable_health_checking.then(|| reachability(config, node)),
     })
+}
+
+/// How services are served.
+fn serving(config: &Config) -> ServingChoices {
+    ServingChoices {
+        balancing: Balancing {
+            algorithm: Choice {
+                usual: config.bpf_lb_algorithm.into(),
+                by_annotation: config.bpf_lb_algorithm_annotation,
+            },
+            direct: Choice {
+                usual: config.bpf_lb_mode == LbMode::Dsr,
+                by_annotation: config.bpf_lb_mode_annotation,
+            },
+            external_cluster_ip: config.bpf_lb_external_clusterip,
+            inside_only: !config.kube_proxy.replacement,
+        },
+        sockets: config.attaching.bpf_lb_sock,
+        ends_tcp: config.attaching.lb_sock_terminate_all_protos,
+    }
+}
+
+/// How the node's health endpoint is to be.
+fn health_endpoint(config: &Config, node: &NodeNumbers) -> HealthEndpointSettings {
+    let (before, generation) = node.health;
+    HealthEndpointSettings {
+        node: node_name(),
+        families: Families { ipv4: config.enable_ipv4, ipv6: config.enable_ipv6 },
+        router: node.router,
+        mtu: routing(config).route_mtu(node.mtu, node.own.iter().next()),
+        before,
+        generation,
+    }
+}
+
+/// How nodes are probed.
+fn reachability(config: &Config, node: &NodeNumbers) -> ReachabilitySettings {
+    ReachabilitySettings {
+        key: NodeKey { cluster: config.cluster_name.clone(), name: node_name() },
+        families: Families { ipv4: config.enable_ipv4, ipv6: config.enable_ipv6 },
+        addresses: node.own,
+        health: if config.health.has_endpoint() { node.health.0 } else { Default::default() },
+        endpoints: config.health.enable_endpoint_health_checking,
+        requests: config.health.health_check_icmp_failure_threshold,
+        ratio: config.health.connectivity_probe_frequency_ratio,
+    }
 }
 
 /// What the node has of several pools.
@@ -224,6 +261,7 @@ pub fn publish(config: &Config, node: &NodeNumbers) -> PublishSettings {
         node_name: node_name(),
         address: address(node),
         router: node.router,
+        health: config.health.has_endpoint().then_some(node.health.0),
         pools: Pools { ipv4: node.ipv4_range, ipv6: node.ipv6_range },
         followed,
         ipam: config.ipam.map(IpamMode::from),

@@ -157,8 +157,10 @@ impl Findings {
                 continue;
             }
             if found.health.iter().any(|dir| *dir == endpoint.to_string()) {
-                let line =
-                    format!("health endpoint {endpoint} at {name}: nodes do not probe each other");
+                let line = format!(
+                    "health endpoint {endpoint} at {name}: this agent makes its own, unless \
+                     --enable-endpoint-health-checking=false"
+                );
                 self.kernel.changed.push(line);
             } else {
                 self.refused(format!(

@@ -10,8 +10,10 @@ use volvox_inspect::{
 };
 
 use crate::{
+    api::health_socket_beside,
     config::Config,
     datapath, hubble,
+    node_health::Place,
     ports::{Directories, hold_bpf},
 };
 
@@ -27,14 +29,15 @@ const RUN_ENTRIES: [&str; 8] = [
     hubble::NAMES,
 ];
 /// How the names of files of ours in the library directory begin.
-const LIB_PREFIXES: [&str; 4] = ["identities.", "kvstore.", "node.", "sources.json"];
+const LIB_PREFIXES: [&str; 5] = ["health.", "identities.", "kvstore.", "node.", "sources.json"];
 
-/// Removes programs, maps, routes, state and the CNI configuration. Interfaces of pods stay: they
+/// Removes programs, maps, routes, the health endpoint, state and the CNI configuration. Interfaces of pods stay: they
 /// are the pods'. Refused while an agent runs.
 pub fn run(config: &Config) -> anyhow::Result<()> {
     let held = Directories::hold(&config.run_dir, &config.lib_dir)?;
     let bpf_root = hold_bpf(&config.bpf_root)?;
     let mut removed = datapath::uninstall(&config.bpf_root)?;
+    removed.extend(Place::of(&config.run_dir, &config.procfs).remove()?);
     if let Some(place) = &config.cni.write_cni_conf_when_ready {
         removed.extend(Conflist::uninstall(place)?);
     }
@@ -50,7 +53,9 @@ pub fn run(config: &Config) -> anyhow::Result<()> {
     }
     let api = &config.socket_path;
     let hubble = config.hubble.socket_path.clone();
-    for socket in [api.clone(), socket_beside(api), stand_in_beside(api), hubble] {
+    let sockets =
+        [api.clone(), socket_beside(api), stand_in_beside(api), health_socket_beside(api), hubble];
+    for socket in sockets {
         remove(&socket, &mut removed)?;
     }
     drop((held, bpf_root));

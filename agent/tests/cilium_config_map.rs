@@ -9,10 +9,9 @@ use volvox_agent::config::{Loaded, load};
 const DEFAULTS: &str = include_str!("cilium-config.txt");
 
 /// What this agent does not have and a default install of Cilium does.
-const ABSENT: [&str; 5] = [
+const ABSENT: [&str; 4] = [
     "enable-drift-checker=true",
     "enable-dynamic-config=true",
-    "enable-health-checking=true",
     "enable-l7-proxy=true",
     "node-port-bind-protection=true",
 ];

@@ -181,7 +181,7 @@ fn the_daemon_sets_containers_may_do_what_they_need_and_no_more() {
         let capabilities = &context["capabilities"];
         assert_eq!(capabilities["drop"], serde_json::json!(["ALL"]), "{name}");
         let added = match name {
-            "agent" => serde_json::json!(["NET_ADMIN", "SYS_ADMIN"]),
+            "agent" => serde_json::json!(["NET_ADMIN", "NET_RAW", "SYS_ADMIN"]),
             _ => Value::Null,
         };
         assert_eq!(capabilities["add"], added, "{name}");

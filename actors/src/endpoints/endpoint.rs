@@ -50,6 +50,7 @@ mod view;
 pub use actor::{Endpoint, EndpointActorStatus};
 pub use announcement::Announcement;
 pub use chained::chained_datapath;
+pub use kind::HEALTH_OWNER;
 pub use log::{Log, LogEntry};
 pub use lost::Lost;
 pub use messages::{Brought, BuiltReply, EndpointMsg};

@@ -1,4 +1,4 @@
-//! The two kinds of endpoints.
+//! The kinds of endpoints.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,4 +11,6 @@ pub enum EndpointKind {
     Pod,
     /// The node itself: what its own processes send and receive.
     Host,
+    /// What other nodes probe of this one: behind an interface of its own, and the agent's.
+    Health,
 }

@@ -2,7 +2,10 @@
 
 use super::NodeSupervisor;
 use crate::{
-    cluster::{addresses::AddressesMsg, publish::PublisherMsg, remote_nodes::RemoteNodesMsg},
+    cluster::{
+        addresses::AddressesMsg, publish::PublisherMsg, reachability::ReachabilityMsg,
+        remote_nodes::RemoteNodesMsg,
+    },
     model::NodeFacts,
     node::{devices::DevicesMsg, local_node::NodeMsg, routes::RoutesMsg},
 };
@@ -19,6 +22,9 @@ impl NodeSupervisor {
         let nodes = self.nodes.iter();
         reported
             .extend(nodes.map(|nodes| nodes.tell(RemoteNodesMsg::OwnAddresses(addresses)).is_ok()));
+        let probing = self.reachability.iter();
+        reported
+            .extend(probing.map(|it| it.tell(ReachabilityMsg::OwnAddresses(addresses)).is_ok()));
         if let Some(address) = addresses.iter().next() {
             let publisher = self.publisher.iter();
             reported.extend(publisher.map(|it| it.tell(PublisherMsg::Address(address)).is_ok()));

@@ -11,8 +11,9 @@ use serde_json::Value;
 
 use crate::{
     cluster::{
-        allocator, api_server::ClusterSettings, clustermesh::MeshSettings, kvstore::KvSettings,
-        publish::PublishSettings, remote_nodes::RemoteNodesSettings,
+        allocator, api_server::ClusterSettings, clustermesh::MeshSettings,
+        health_endpoint::HealthEndpointSettings, kvstore::KvSettings, publish::PublishSettings,
+        reachability::ReachabilitySettings, remote_nodes::RemoteNodesSettings,
     },
     endpoints::{ipam::Pools, supervisor::Schedule},
     model::NodeKey,
@@ -23,8 +24,8 @@ use crate::{
     },
     policy::{identity::LabelFilter, rules::PolicySettings},
     ports::{
-        AgentNotices, Cluster, ContainerRuntime, Disk, HealthListeners, Kernel, KvStore,
-        RemoteClusters,
+        AgentNotices, Cluster, ContainerRuntime, Disk, HealthListeners, HealthPlaces, Kernel,
+        KvStore, Probes, RemoteClusters,
     },
     services::service_cache::{Balancing, ServiceSource, ServicesSettings},
 };
@@ -44,10 +45,25 @@ pub struct Ports {
     pub clusters: Option<Rc<dyn RemoteClusters>>,
     /// Where load balancers ask for services, if they are answered.
     pub health_listeners: Option<Rc<dyn HealthListeners>>,
+    /// Where the health endpoint is, if there may be one.
+    pub health_places: Option<Rc<dyn HealthPlaces>>,
+    /// Who sends probes to nodes, if any are sent.
+    pub probes: Option<Rc<dyn Probes>>,
     /// The node's container runtime, if one is followed.
     pub container_runtime: Option<Rc<dyn ContainerRuntime>>,
     /// Who hears of what happens on the node, if anybody does.
     pub notices: Option<Rc<dyn AgentNotices>>,
+}
+
+/// How services are served on this node.
+#[derive(Clone, Copy, Debug)]
+pub struct ServingChoices {
+    /// How their load is balanced.
+    pub balancing: Balancing,
+    /// Whether sockets connect to backends themselves.
+    pub sockets: bool,
+    /// Whether TCP connections by services end with their backend.
+    pub ends_tcp: bool,
 }
 
 /// How this node is to be run.
@@ -69,12 +85,8 @@ pub struct NodeSupervisorSettings {
     pub schedule: Schedule,
     /// Time between two collections of connections; `None` adapts it to what is found.
     pub conntrack_interval: Option<Duration>,
-    /// How load of services is balanced.
-    pub balancing: Balancing,
-    /// Whether sockets connect to backends of services themselves.
-    pub sockets: bool,
-    /// Whether TCP connections by services end with their backend.
-    pub ends_tcp: bool,
+    /// How services are served.
+    pub serving: ServingChoices,
     /// What is this node's own.
     pub node: NodeSettings,
     /// How its devices are used.
@@ -93,6 +105,10 @@ pub struct NodeSupervisorSettings {
     pub definitions: Vec<Value>,
     /// What the node says of itself in the cluster, if one is followed; `None` is nothing.
     pub publish: Option<PublishSettings>,
+    /// How its health endpoint is to be, if there is to be one.
+    pub health_endpoint: Option<HealthEndpointSettings>,
+    /// How nodes are probed, if they are.
+    pub reachability: Option<ReachabilitySettings>,
 }
 
 /// Prefixes of pools that the node has at its start.
@@ -118,6 +134,7 @@ pub(super) fn nodes_settings(
         pools: settings.pools,
         own_prefixes: own_prefixes(settings),
         boot_id: boot_id.clone(),
+        health: settings.health_endpoint.as_ref().map(|it| it.before).unwrap_or_default(),
         has_node,
     }
 }
@@ -158,8 +175,8 @@ pub(super) fn services_settings(
     ServicesSettings {
         node: settings.kvstore.node.clone(),
         families: settings.policy.families,
-        balancing: settings.balancing,
-        ends_tcp: settings.ends_tcp,
+        balancing: settings.serving.balancing,
+        ends_tcp: settings.serving.ends_tcp,
         sources: said.into_iter().filter(|(_, is)| *is).map(|(source, _)| source).collect(),
     }
 }

@@ -193,7 +193,7 @@ impl<'a> Spawn<'a> {
 
     /// Services, who ends sockets for them, and who answers load balancers.
     pub(super) fn serving(&self) -> ServiceActors {
-        let sockets = self.settings.sockets.then(|| self.sockets());
+        let sockets = self.settings.serving.sockets.then(|| self.sockets());
         let health_checks =
             self.ports.health_listeners.clone().map(|listeners| {
                 self.supervisor("health-checks", HealthChecks::factory(listeners))

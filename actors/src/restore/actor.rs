@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     endpoints::{
+        endpoint::HEALTH_OWNER,
         ipam::{IpamError, IpamMsg},
         supervisor::EndpointsMsg,
     },
@@ -46,6 +47,11 @@ impl Restore {
         if !input.host {
             self.state.plan.leave_host_out();
         }
+        if input.enabled {
+            let wanted = input.health.is_some();
+            self.state.plan.settle_health(wanted, &mut input.disk, &input.kernel);
+        }
+        self.state.own.health = input.health.unwrap_or_default();
         // What could not be read may be somebody's: nobody else gets the number.
         let unread = input.disk.unread.keys().copied();
         let RestoreState { plan, dormant, .. } = &mut *self.state;
@@ -88,7 +94,7 @@ impl Restore {
             self.state.report.quarantined.push(format!("{id}: {reason}"));
         }
         self.state.kernel = input.kernel;
-        self.state.router = input.router;
+        self.state.own.router = input.router;
         self.end_phase(cx, "plan");
         self.tidy(cx);
     }
@@ -118,8 +124,7 @@ impl Restore {
         // A crash may have cut off what was awaited.
         self.state.cleanup.writing = 0;
         let living = self.state.plan.endpoints().map(|endpoint| {
-            let owner = endpoint.spec.pod();
-            let owner = owner.unwrap_or_else(|| format!("endpoint {}", endpoint.id));
+            let owner = endpoint.spec.owner(endpoint.id);
             (endpoint.id, owner, endpoint.spec.addresses.iter().collect::<BTreeSet<_>>())
         });
         let dead = self.state.remains.iter();
@@ -171,7 +176,7 @@ impl Restore {
     /// Restored addresses are reserved: others may be handed out.
     fn open_ipam(&mut self, cx: &mut Cx<'_, Self>) {
         self.end_phase(cx, "reserve addresses");
-        let router: Vec<IpAddr> = self.state.router.iter().collect();
+        let router: Vec<IpAddr> = self.state.own.router.iter().collect();
         let desired = router.iter().map(|address| (*address, "router".to_owned())).collect();
         let reply = Reply::to(move |answer: Result<Vec<Result<String, IpamError>>, AskError>| {
             let all = answer.as_ref().is_ok_and(|answers| answers.iter().all(Result::is_ok));
@@ -181,6 +186,15 @@ impl Restore {
         });
         if let Err(refused) = self.peers.ipam.tell(IpamMsg::ReserveAll { desired, reply }) {
             tracing::error!(%refused, "router addresses are not reserved");
+        }
+        let health: Vec<IpAddr> = self.state.own.health.iter().collect();
+        let desired = health.iter().map(|it| (*it, HEALTH_OWNER.to_owned())).collect();
+        // One that something is left of is had again once that is removed.
+        let reply = Reply::to(move |answer: Result<Vec<Result<String, IpamError>>, AskError>| {
+            tracing::debug!(?health, ?answer, "addresses that the health endpoint had");
+        });
+        if let Err(refused) = self.peers.ipam.tell(IpamMsg::ReserveAll { desired, reply }) {
+            tracing::warn!(%refused, "addresses that the health endpoint had are not reserved");
         }
         if let Err(refused) = self.peers.ipam.tell(IpamMsg::RestoreFinished) {
             tracing::error!(%refused, "IPAM did not hear that restored addresses are reserved");

@@ -28,6 +28,8 @@ pub struct RestoreInput {
     pub keep_options: bool,
     /// Whether there is to be a host endpoint.
     pub host: bool,
+    /// Addresses that the health endpoint had; `None` if there is to be none.
+    pub health: Option<Addresses>,
     /// Whether endpoints are to be restored; if not, what there is of them is left alone.
     pub enabled: bool,
     /// Phases that ended already: name and length in seconds.

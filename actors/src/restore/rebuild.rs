@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     endpoints::endpoint::{EndpointSpec, chained_datapath, options},
-    model::{EndpointId, IdentityId, Labels},
+    model::{EndpointId, EndpointKind, IdentityId, Labels},
     ports::{ConfigRow, EndpointRow, HOST_IFINDEX, KernelSnapshot, config_flags},
     state_directory::IdentityTable,
 };
@@ -28,7 +28,7 @@ pub(super) fn from_kernel(
     let row = kernel.endpoints.get(&id);
     let config = owned.rows.config.get(&id);
     let mut notes = Vec::new();
-    let spec = match (row, config) {
+    let mut spec = match (row, config) {
         _ if is_host(row, config) => {
             notes.push(
                 "made from the kernel's rows: how the node is labelled is known once the cluster says it"
@@ -71,9 +71,13 @@ pub(super) fn from_kernel(
         true => IdentityId::HOST,
         false => identity.unwrap_or(IdentityId::INIT),
     };
-    let labels = match spec.is_host() {
-        true => Some(spec.labels.clone()),
-        false => identities.labels_of(identity),
+    if identity == IdentityId::HEALTH {
+        spec.kind = EndpointKind::Health;
+        spec.labels = Labels::reserved("health");
+    }
+    let labels = match spec.kind {
+        EndpointKind::Pod => identities.labels_of(identity),
+        EndpointKind::Host | EndpointKind::Health => Some(spec.labels.clone()),
     };
     if labels.is_none() {
         notes.push(format!(

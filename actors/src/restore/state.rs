@@ -84,6 +84,15 @@ pub struct Restore {
     pub(super) state: Lent<RestoreState>,
 }
 
+/// Addresses of the agent's own that nobody else is to have.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct NodeReservations {
+    /// Through which pods route.
+    pub(super) router: Addresses,
+    /// Those that the health endpoint had.
+    pub(super) health: Addresses,
+}
+
 /// What outlives a crash: all of it, for the endpoints do too.
 #[derive(Default)]
 pub(super) struct RestoreState {
@@ -94,7 +103,7 @@ pub(super) struct RestoreState {
     pub(super) disk: ScannedDirectory,
     pub(super) report: RestoreReport,
     pub(super) opened: Option<Reply<()>>,
-    pub(super) router: Addresses,
+    pub(super) own: NodeReservations,
     /// What is left of endpoints that do not come back: their numbers and addresses are nobody's
     /// until it is gone.
     pub(super) remains: BTreeMap<EndpointId, BTreeSet<IpAddr>>,

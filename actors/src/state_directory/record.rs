@@ -168,9 +168,11 @@ impl EndpointRecord {
         let OperatorLabels { orchestration_identity, .. } = &self.labels;
         let labels = [&self.security.labels, orchestration_identity];
         let named = self.ifname == HOST_DEVICE;
-        match named || labels.iter().any(|labels| labels.has_reserved("host")) {
-            true => EndpointKind::Host,
-            false => EndpointKind::Pod,
+        let is = |name| labels.iter().any(|labels| labels.has_reserved(name));
+        match (named || is("host"), is("health")) {
+            (true, _) => EndpointKind::Host,
+            (false, true) => EndpointKind::Health,
+            (false, false) => EndpointKind::Pod,
         }
     }
 

@@ -52,7 +52,7 @@ pub struct ScannedDirectory {
     pub quarantined: Vec<Quarantined>,
     /// Builds that never finished, of endpoints that have a record.
     pub incomplete: Vec<String>,
-    /// Directories of the health endpoint, which is made anew at every start.
+    /// Directories of health endpoints that another agent made, which were gone with it.
     pub health: Vec<String>,
     /// Names in quarantine, those that the steps put there among them.
     pub in_quarantine: BTreeSet<String>,
@@ -195,8 +195,8 @@ impl<F: StateFiles> Scan<'_, F> {
     }
 
     fn accept(&mut self, stage: DirectoryStage, found: FoundRecord, plan: &mut Vec<FsOp>) {
-        let labels = &found.record.security.labels;
-        if labels.has_reserved("health") {
+        let record = &found.record;
+        if record.kind() == EndpointKind::Health && record.generation == 0 {
             plan.push(FsOp::Remove(found.dir.clone().into()));
             self.found.health.push(found.dir);
         } else {

@@ -7,7 +7,7 @@ use crate::{
     endpoints::{ipam::Pools, supervisor::Schedule},
     model::{Addresses, ClusterId, Families},
     node::{devices::DevicesSettings, local_node::NodeSettings, routes::RoutingMode},
-    node_supervisor::NodeSupervisorSettings,
+    node_supervisor::{NodeSupervisorSettings, ServingChoices},
     policy::{
         identity::LabelFilter,
         rules::{OwnCluster, PolicySettings},
@@ -33,9 +33,7 @@ pub(super) fn settings() -> NodeSupervisorSettings {
             queue: 25,
         },
         conntrack_interval: None,
-        balancing: Balancing::default(),
-        sockets: true,
-        ends_tcp: false,
+        serving: ServingChoices { balancing: Balancing::default(), sockets: true, ends_tcp: false },
         follow: ClusterSettings {
             node_name: "node-1".to_owned(),
             seed: 1,
@@ -47,6 +45,8 @@ pub(super) fn settings() -> NodeSupervisorSettings {
         },
         definitions: Vec::new(),
         publish: None,
+        health_endpoint: None,
+        reachability: None,
         node: NodeSettings {
             families: Families::DUAL,
             router: Addresses { ipv4: "10.0.0.254".parse().ok(), ipv6: None },

@@ -1,13 +1,12 @@
-//! A whole node in memory, for tests and the simulator: starts, stops and questions to the agent,
-//! and samples of pods, nodes and policies.
+//! A whole node in memory, for tests and the simulator: starts, stops and questions to the agent.
 
 use std::{collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
-    Fate, KernelState, MemoryCluster, MemoryDisk, MemoryKernel, MemoryKvStore, MemoryListeners,
-    MemoryRemoteClusters, MemoryRuntime, settings::settings,
+    Fate, KernelState, MemoryCluster, MemoryDisk, MemoryHealth, MemoryKernel, MemoryKvStore,
+    MemoryListeners, MemoryRemoteClusters, MemoryRuntime, samples::link, settings::settings,
 };
 use crate::{
     endpoints::{
@@ -17,11 +16,10 @@ use crate::{
         workloads::WorkloadsMsg,
     },
     host::{Answer, AskError, Message, NoRecorder, Recorder, Ref, Reply, Time, Universe},
-    model::{Addresses, ApiObject, EndpointId, Labels, Mac, Manifest, PolicyRows},
+    model::{Addresses, ApiObject, EndpointId, Labels, Manifest, PolicyRows},
     node::invariants::{self, EndpointFacts, Snapshot},
     node_supervisor::{NodeSupervisor, NodeSupervisorSettings, Ports},
     policy::rules::PolicyMsg,
-    ports::Link,
     restore::{Inheritance, RestoreInput, RestoreMsg, RestoreReport},
     services::service_cache::ServicesMsg,
     state_directory::{IdentityTable, scan},
@@ -51,6 +49,8 @@ pub struct World {
     pub runtime: Option<MemoryRuntime>,
     /// Where load balancers ask for services.
     pub listeners: MemoryListeners,
+    /// Where its health endpoint is, and who answers probes, if nodes are probed.
+    pub health: Option<MemoryHealth>,
     /// What each source of manifests holds.
     pub manifests: BTreeMap<String, Vec<Value>>,
     /// Whether the next agent restores endpoints.
@@ -104,6 +104,7 @@ impl World {
             clusters: None,
             runtime: None,
             listeners: MemoryListeners::default(),
+            health: None,
             manifests,
             restores: true,
             keeps_options: true,
@@ -150,6 +151,8 @@ impl World {
             cluster: cluster.map(|cluster| Rc::new(cluster) as _),
             clusters: self.clusters.clone().map(|clusters| Rc::new(clusters) as _),
             health_listeners: Some(Rc::new(self.listeners.clone())),
+            health_places: self.health.clone().map(|health| Rc::new(health) as _),
+            probes: self.health.clone().map(|health| Rc::new(health) as _),
             container_runtime: self.runtime.clone().map(|runtime| Rc::new(runtime) as _),
             notices: None,
         };
@@ -161,6 +164,7 @@ impl World {
             identities: inheritance.identities,
             router: Addresses { ipv4: "10.0.0.254".parse().ok(), ipv6: None },
             host: self.settings.policy.host_firewall,
+            health: self.settings.health_endpoint.as_ref().map(|it| it.before),
             enabled: self.restores,
             keep_options: self.keeps_options,
             options: self.settings.options.clone().into(),
@@ -183,6 +187,7 @@ impl World {
         self.kernel.forget();
         self.disk.forget();
         self.listeners.forget();
+        self.health.iter().for_each(MemoryHealth::forget);
         if let Some(store) = &self.kvstore {
             store.forget();
         }
@@ -204,6 +209,7 @@ impl World {
         self.crash();
         let complaints = self.disk.cut_power(tmpfs, choose);
         self.kernel.tamper(|state| *state = KernelState::default());
+        self.health.iter().for_each(MemoryHealth::lose);
         self.died = Duration::ZERO;
         if let Some(store) = &self.kvstore {
             store.restart_clock();
@@ -243,6 +249,7 @@ impl World {
                 && (self.kernel.step(0)
                     || self.disk.step()
                     || self.listeners.step()
+                    || self.health.as_ref().is_some_and(MemoryHealth::step)
                     || self.answer_kvstore());
             if !worked {
                 break;
@@ -415,86 +422,4 @@ impl World {
 fn policies(state: &KernelState) -> BTreeMap<u32, Option<PolicyRows>> {
     let slots = state.rows.config.values().map(|row| row.policy_slot);
     slots.map(|slot| (slot, state.slots.get(&slot).cloned())).collect()
-}
-
-/// The host-side interface of the pod of that number.
-pub fn link(number: u8) -> Link {
-    let spec = spec(number);
-    Link { ifindex: spec.ifindex, name: spec.ifname, mac: spec.node_mac, ..Link::default() }
-}
-
-/// What CNI says of the pod of that number: `ns/pod-<number>` at 10.0.0.`<number>`.
-pub fn spec(number: u8) -> EndpointSpec {
-    EndpointSpec {
-        container_id: format!("{number:064x}"),
-        container_ifname: "eth0".to_owned(),
-        ifname: format!("lxc{number:04}"),
-        ifindex: 100 + u32::from(number),
-        mac: Mac([2, 0, 0, 0, 0, number]),
-        node_mac: Mac([2, 0, 0, 0, 1, number]),
-        addresses: Addresses {
-            ipv4: format!("10.0.0.{number}").parse().ok(),
-            ipv6: format!("fd00::{number:x}").parse().ok(),
-        },
-        namespace: "ns".to_owned(),
-        pod_name: format!("pod-{number}"),
-        pod_uid: format!("uid-{number}"),
-        ..EndpointSpec::default()
-    }
-}
-
-/// The manifest of the pod of that number, with the label `app`.
-pub fn pod(number: u8, app: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": { "name": format!("pod-{number}"), "namespace": "ns", "labels": { "app": app } },
-    })
-}
-
-/// The manifest of this node, with that role as a label.
-pub fn node(role: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Node",
-        "metadata": { "name": "here", "labels": { "role": role } },
-    })
-}
-
-/// A policy: nodes of that role get packets from these peers, and from nobody else.
-pub fn allow_to_nodes(role: &str, ingress: Value) -> Value {
-    json!({
-        "apiVersion": "cilium.io/v2", "kind": "CiliumClusterwideNetworkPolicy",
-        "metadata": { "name": format!("nodes-{role}") },
-        "spec": { "nodeSelector": { "matchLabels": { "role": role } }, "ingress": [ingress] },
-    })
-}
-
-/// The same of a pod that calls that port of its own `http`.
-pub fn with_http(number: u8, app: &str, port: u16) -> Value {
-    let mut pod = pod(number, app);
-    let ports = json!([{ "name": "http", "containerPort": port }]);
-    pod["spec"] = json!({ "containers": [{ "name": "main", "ports": ports }] });
-    pod
-}
-
-/// A policy: `app` gets packets from these peers, and from nobody else.
-pub fn allow_from(app: &str, ingress: Value) -> Value {
-    json!({
-        "apiVersion": "cilium.io/v2", "kind": "CiliumNetworkPolicy",
-        "metadata": { "name": format!("for-{app}"), "namespace": "ns" },
-        "spec": { "endpointSelector": { "matchLabels": { "app": app } }, "ingress": [ingress] },
-    })
-}
-
-/// A policy: `app` may send to port `http` of pods of `to`, and nothing else.
-pub fn to_http(app: &str, to: &str) -> Value {
-    let ports = json!([{ "ports": [{ "port": "http", "protocol": "TCP" }] }]);
-    let to = json!([{ "matchLabels": { "app": to } }]);
-    json!({
-        "apiVersion": "cilium.io/v2", "kind": "CiliumNetworkPolicy",
-        "metadata": { "name": format!("from-{app}"), "namespace": "ns" },
-        "spec": {
-            "endpointSelector": { "matchLabels": { "app": app } },
-            "egress": [{ "toEndpoints": to, "toPorts": ports }],
-        },
-    })
 }

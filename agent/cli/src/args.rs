@@ -20,6 +20,7 @@ pub(super) use self::{
 use super::{
     connectivity::{ConnectivityCommand, ProbeCommand},
     dashboard::DashboardArguments,
+    health::HealthArguments,
     install::{InstallArguments, UninstallArguments, UpgradeArguments},
     migrate::MigrateCommand,
     monitor::MonitorFilter,
@@ -77,6 +78,8 @@ pub struct Arguments {
 pub(super) enum Command {
     /// How the agent is
     Status(StatusArguments),
+    /// Which nodes and health endpoints this node reaches, by ICMP and by HTTP
+    Health(HealthArguments),
     /// Lists, as kubectl asks for them: `volvox get ep`, `volvox get svc`
     #[command(subcommand)]
     Get(GetCommand),

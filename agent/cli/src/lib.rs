@@ -18,6 +18,7 @@ mod endpoint_text;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod health;
 mod hint;
 mod identity;
 mod install;
@@ -109,6 +110,7 @@ async fn dispatch(
             let sources = sysdump::Sources { client, bpf_root, state_dir };
             sysdump::run(out, &sources, &arguments).await
         }
+        Command::Health(arguments) => health::run(&socket, out, &arguments).await,
         Command::Endpoint(command) => endpoint::run(client, out, command).await,
         Command::Ipam(command) => ipam::run(client, out, command).await,
         Command::Service(command) => service::run(client, out, command).await,

@@ -17,7 +17,7 @@ use volvox_rest::{
     RestClient,
     models::{
         ClusterNodes, Endpoint, KubeProxyReplacement, NodeDevice, Recorder, RemoteCluster,
-        ServicesSummary, Source, Status, StatusAnswer, WaitList,
+        ServicesSummary, Source, Status, StatusAnswer, StatusDetails, WaitList,
     },
 };
 
@@ -25,6 +25,7 @@ use self::{verbose::verbose, waiting::wait};
 use super::{
     args::StatusArguments,
     error::ClientError,
+    health,
     output::{Output, count},
     restore::{lost_line, summary},
     sources,
@@ -43,12 +44,12 @@ pub(super) async fn show(
     let brief_header = if brief { "true" } else { "false" };
     let headers = [("brief", brief_header)];
     let answer = client.send(Method::GET, "/healthz", &headers, None::<&Value>).await?;
-    let health: StatusAnswer = answer.json()?;
+    let said: StatusAnswer = answer.json()?;
     if brief {
-        return out.answer(&health, |out, health| out.line(&health.cilium.state));
+        return out.answer(&said, |out, said| out.line(&said.cilium.state));
     }
-    let verbose = arguments.verbose.then(|| verbose(&health));
-    whole(client, out, state_dir, health).await?;
+    let verbose = arguments.verbose.then(|| verbose(&said));
+    whole(client, out, state_dir, said).await?;
     match verbose {
         Some(parts) if !out.is_for_programs() => parts.show(out),
         _ => Ok(()),
@@ -60,7 +61,7 @@ async fn whole(
     client: &RestClient,
     out: &mut Output<'_>,
     state_dir: &Path,
-    health: StatusAnswer,
+    said: StatusAnswer,
 ) -> Result<(), ClientError> {
     let endpoints: Vec<Endpoint> = client.get("/endpoint").await?;
     let restore: RestoreReport = client.get("/volvox/restore").await?;
@@ -71,15 +72,17 @@ async fn whole(
     let heard: Vec<Source> = client.get("/volvox/sources").await?;
     let waits: WaitList = client.get("/volvox/waits").await?;
     let recorder: Recorder = client.get("/volvox/flight").await?;
+    let reached = health::ask(client.socket()).await.ok();
     let lost = Evidence::at(state_dir).lost(&boot_id());
     if out.is_for_programs() {
         return out.value(&json!({
             "lost-since-boot": lost,
-            "health": health,
+            "health": said,
             "endpoints": states(&endpoints),
             "restore-finished": restore.finished,
             "policy-revision": policy.revision,
             "nodes": nodes.nodes_added.len(),
+            "node-health": reached,
             "devices": devices,
             "services": services,
             "sources": heard,
@@ -87,18 +90,18 @@ async fn whole(
             "recorder": recorder,
         }));
     }
-    let (version, said) =
-        health.cilium.msg.split_once("; ").unwrap_or((health.cilium.msg.as_str(), ""));
-    let details = health.details.unwrap_or_default();
-    let each = details.controllers.iter().map(|it| it.status.last_failure_msg.as_str());
-    let troubles = if details.controllers.is_empty() { said.to_owned() } else { lines(each) };
+    let (version, wrong) =
+        said.cilium.msg.split_once("; ").unwrap_or((said.cilium.msg.as_str(), ""));
+    let details = said.details.unwrap_or_default();
+    let troubles = trouble_lines(&details, wrong);
     let clusters = details.cluster_mesh.iter().flat_map(|mesh| &mesh.clusters);
     let clusters: Vec<_> = clusters.map(cluster_line).collect();
     let refused = policy.policies.iter().filter(|status| status.error.is_some()).count();
     out.members(&[
-        ("Agent", format!("{} {version}", health.cilium.state)),
+        ("Agent", format!("{} {version}", said.cilium.state)),
         ("Troubles", troubles),
-        ("Node", node_line(health.cluster.own, &nodes)),
+        ("Node", node_line(said.cluster.own, &nodes)),
+        ("Health", reached.as_ref().map(health::line).unwrap_or_default()),
         ("Endpoints", endpoint_line(&endpoints)),
         ("Restore", summary(&restore)),
         ("Lost", lost.iter().map(lost_line).collect::<Vec<_>>().join("\n")),
@@ -126,6 +129,12 @@ async fn whole(
         ("Waits", wait_line(&waits)),
         ("Recorder", recorder_line(&recorder)),
     ])
+}
+
+/// What is wrong: a line each, or what of it fits a line.
+fn trouble_lines(details: &StatusDetails, wrong: &str) -> String {
+    let each = details.controllers.iter().map(|it| it.status.last_failure_msg.as_str());
+    if details.controllers.is_empty() { wrong.to_owned() } else { lines(each) }
 }
 
 /// This node, and how many others are known.

@@ -124,6 +124,7 @@ fn all(out: &mut Output<'_>, list: &WaitList) -> Result<(), ClientError> {
             format!("Pruning of {what} waits for {whom}: nothing of them is removed before.");
         out.paragraph(&text, 2)
     })?;
+    list.unreached.iter().try_for_each(|unreached| out.line(unreached))?;
     if list.waits.is_empty() {
         return out.line("Nobody waits for anybody.");
     }

@@ -78,6 +78,20 @@ pub(crate) enum Initial {
     Json(&'static str),
 }
 
+/// The largest number of a cluster that fits into identities.
+pub(crate) const CLUSTER_MAX: u64 = 255;
+/// The most operators that run at a time.
+pub(crate) const OPERATORS_MAX: u64 = 10;
+pub(crate) const PORT_MAX: u64 = 65535;
+/// The largest number of rows that a map may have.
+pub(crate) const ROWS_MAX: u64 = 1 << 24;
+
+pub(crate) const FALSE: Initial = Initial::Json("false");
+pub(crate) const TRUE: Initial = Initial::Json("true");
+pub(crate) const EMPTY: Initial = Initial::Json("\"\"");
+pub(crate) const NO_ITEMS: Initial = Initial::Json("[]");
+pub(crate) const NO_MEMBERS: Initial = Initial::Json("{}");
+
 /// One value that may be set.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {

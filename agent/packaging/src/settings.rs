@@ -2,31 +2,20 @@
 //! mean, and where each goes.
 
 pub use crate::kinds::Setting;
+use crate::kinds::{
+    CLUSTER_MAX, EMPTY, FALSE, NO_ITEMS, NO_MEMBERS, OPERATORS_MAX, PORT_MAX, ROWS_MAX, TRUE, flag,
+    setting,
+};
 pub(crate) use crate::kinds::{Initial, Kind, Place};
-use crate::kinds::{flag, setting};
 
 use Initial::{Json, Template};
 use Kind::{Choice, List, Number, Quantities, Switch, Text, Texts, Tree};
-
-/// The largest number of a cluster that fits into identities.
-const CLUSTER_MAX: u64 = 255;
-/// The most operators that run at a time.
-const OPERATORS_MAX: u64 = 10;
-const PORT_MAX: u64 = 65535;
-/// The largest number of rows that a map may have.
-const ROWS_MAX: u64 = 1 << 24;
 
 /// Which container runtime is followed; its socket; and the agent's flag for that.
 pub(crate) const RUNTIME: &str = "containerRuntime.integration";
 pub(crate) const RUNTIME_SOCKET: &str = "containerRuntime.socketPath";
 pub(crate) const RUNTIME_FLAG: &str = "container-runtime-endpoint";
 pub(crate) const NO_RUNTIME: &str = "none";
-
-const FALSE: Initial = Json("false");
-const TRUE: Initial = Json("true");
-const EMPTY: Initial = Json("\"\"");
-const NO_ITEMS: Initial = Json("[]");
-const NO_MEMBERS: Initial = Json("{}");
 
 /// All values that may be set, in the order in which they are shown.
 pub const SETTINGS: &[Setting] = &[
@@ -206,6 +195,20 @@ pub const SETTINGS: &[Setting] = &[
         Switch,
         FALSE,
         "Whether whoever asks for metrics shows a token of an account that may get /metrics",
+    ),
+    flag(
+        "healthChecking",
+        "enable-health-checking",
+        Switch,
+        TRUE,
+        "Whether nodes probe each other; ICMP and TCP port 4240 have to pass between them",
+    ),
+    flag(
+        "endpointHealthChecking.enabled",
+        "enable-endpoint-health-checking",
+        Switch,
+        TRUE,
+        "Whether each node has a health endpoint that others probe",
     ),
     flag(
         "kubeProxyReplacement",

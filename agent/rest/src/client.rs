@@ -129,6 +129,8 @@ pub struct RestClient {
     socket: PathBuf,
     patience: Duration,
     deadline: Duration,
+    /// What paths begin with.
+    base: &'static str,
     /// Connections that are free, where they are kept.
     kept: Option<Arc<Mutex<Vec<Connection>>>>,
 }
@@ -138,7 +140,7 @@ impl RestClient {
     /// listen, and [`DEADLINE`] for each answer.
     pub fn new(socket: impl Into<PathBuf>) -> Self {
         let socket = socket.into();
-        Self { socket, patience: CONNECT_PATIENCE, deadline: DEADLINE, kept: None }
+        Self { socket, patience: CONNECT_PATIENCE, deadline: DEADLINE, base: "/v1", kept: None }
     }
 
     /// Keeps connections for further requests of this client and of its clones. All of them are to be made on
@@ -146,6 +148,13 @@ impl RestClient {
     #[must_use]
     pub fn keep_connections(mut self) -> Self {
         self.kept = Some(Arc::default());
+        self
+    }
+
+    /// Has paths begin after something else than `/v1`.
+    #[must_use]
+    pub fn below(mut self, base: &'static str) -> Self {
+        self.base = base;
         self
     }
 
@@ -182,7 +191,8 @@ impl RestClient {
         headers: &[(&'static str, &str)],
         body: Option<&(impl Serialize + Sync)>,
     ) -> Result<Answer, RestError> {
-        let name = format!("{method} /v1{path}");
+        let base = self.base;
+        let name = format!("{method} {base}{path}");
         let garbled = |cause: String| RestError::Garbled { request: name.clone(), cause };
         let bytes = match body {
             Some(body) => serde_json::to_vec(body).map_err(|error| garbled(error.to_string()))?,
@@ -190,7 +200,7 @@ impl RestClient {
         };
         let mut request = Request::builder()
             .method(method)
-            .uri(format!("/v1{path}"))
+            .uri(format!("{base}{path}"))
             .header(header::HOST, "localhost")
             .header(header::CONTENT_TYPE, "application/json");
         for (header, value) in headers {

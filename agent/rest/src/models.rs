@@ -8,6 +8,7 @@ mod config;
 mod debug_info;
 mod endpoint;
 mod endpoint_policy;
+mod health;
 mod identity;
 mod ip;
 mod map;
@@ -40,6 +41,10 @@ pub use endpoint::{
 };
 pub use endpoint_policy::{
     EndpointPolicy, L4Policy, PolicyRule, RealizedPolicy, enabled, last_port, protocol_name,
+};
+pub use health::{
+    ConnectivityStatus, HealthAnswer, HealthStatus, LocalNode, NodeHealthStatus, PathStatus,
+    PathsStatus, SystemLoad,
 };
 pub use identity::{Identity, IdentityEndpoints};
 pub use ip::{IpListEntry, IpMetadata};

@@ -13,6 +13,8 @@ use crate::datapath::AttachMode;
 /// What the API says of the agent and never changes while it runs.
 #[derive(Clone, Debug)]
 pub struct Facts {
+    /// When the agent began, nanoseconds since 1970.
+    pub began: u64,
     /// The agent's version.
     pub version: String,
     /// The cluster's name.

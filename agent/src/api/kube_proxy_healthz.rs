@@ -78,15 +78,15 @@ async fn serves(api: &Api) -> bool {
     const WHAT: &str = "GET /healthz of services";
     let known = async {
         tokio::join!(
-            health::status(api, true),
+            health::unwell(api, false),
             services::gather(api, WHAT),
             api.gateway.ask(WHAT, |node| &node.devices, DevicesMsg::Show),
         )
     };
-    let Ok((Ok(status), Ok(services), Ok(devices))) = timeout(PATIENCE, known).await else {
+    let Ok((Ok(unwell), Ok(services), Ok(devices))) = timeout(PATIENCE, known).await else {
         return false;
     };
     let is_known = services.frontends > 0 || services.awaited.iter().all(|it| it.is_apart());
     let leads_out = devices.devices.iter().any(|device| device.attached);
-    status.cilium.state != health::FAILURE && is_known && leads_out
+    unwell.is_none() && is_known && leads_out
 }

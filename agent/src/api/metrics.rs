@@ -4,6 +4,7 @@ mod actors;
 mod container_runtime;
 mod datapath;
 mod endpoints;
+mod health;
 mod kvstore;
 mod mesh;
 mod node;
@@ -117,6 +118,8 @@ async fn sheet(api: &Api) -> Result<Sheet, ApiError> {
     if let Some(remotes) = super::mesh::gather(api, what).await? {
         mesh::write(&mut sheet, &remotes);
     }
+
+    health::write(&mut sheet, &super::node_health::gather(api, what).await?);
 
     let runtime = api
         .gateway

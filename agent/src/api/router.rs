@@ -17,7 +17,7 @@ use volvox_hubble::metrics::FlowMetrics;
 use volvox_inspect::{flight::FlightView, http::json_response};
 
 use super::{
-    Facts, KubeProxyLook, Limiter, Opening, RuntimeOptions,
+    Facts, KubeProxyLook, Limiter, Opening, RuntimeOptions, StatusCollector,
     bounds::{addressed, bound_body},
     error::Framed,
     handlers::{
@@ -61,6 +61,8 @@ pub struct Api {
     pub kube_proxy: KubeProxyLook,
     /// How long parts of the start took.
     pub spans: Spans,
+    /// Who looks after the state of the agent's parts.
+    pub collector: StatusCollector,
 }
 
 /// What is served on the port for Prometheus, `--prometheus-serve-addr`.

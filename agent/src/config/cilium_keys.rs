@@ -24,7 +24,6 @@ use Meaning::{Fixed, Of, Others, Tuning};
 const OFF: &[&str] = &["false", ""];
 const PROXY: &str = "enable-l7-proxy";
 const VTEP: &str = "enable-vtep";
-const HEALTH: &str = "enable-health-checking";
 const MESH_AUTH: &str = "mesh-auth-enabled";
 const EGRESS_GATEWAY: &str = "enable-egress-gateway";
 const HUBBLE_REDACT: &str = "hubble-redact-enabled";
@@ -59,13 +58,11 @@ const KEYS: &[(&str, Meaning)] = &[
     ("enable-drift-checker", Fixed(OFF, "the ConfigMap is not compared with what is in force")),
     ("enable-dynamic-config", Fixed(OFF, "changed settings are in force after a restart")),
     (EGRESS_GATEWAY, Fixed(OFF, "pods leave by their own node")),
-    ("enable-endpoint-health-checking", Of(HEALTH)),
     ("enable-endpoint-lockdown-on-policy-overflow", Fixed(OFF, "a full policy map adds no rule")),
     ("enable-endpoint-routes", Fixed(OFF, "pods are reached by the node's own route to them")),
     ("enable-envoy-config", Fixed(OFF, "there is no Envoy")),
     ("enable-gateway-api", Fixed(OFF, "there is no Envoy")),
     ("enable-health-check-loadbalancer-ip", Fixed(OFF, "health checks come to node addresses")),
-    (HEALTH, Fixed(OFF, "nodes do not probe each other")),
     ("enable-ingress-controller", Fixed(OFF, "there is no Envoy")),
     ("enable-ipsec", Fixed(OFF, "traffic between nodes is not encrypted")),
     ("enable-ipv4-big-tcp", Fixed(OFF, "packets are at most 64 KiB")),
@@ -89,7 +86,6 @@ const KEYS: &[(&str, Meaning)] = &[
     ("enable-xt-socket-fallback", Tuning),
     ("envoy-*", Others),
     ("external-envoy-proxy", Others),
-    ("health-check-*", Of(HEALTH)),
     ("http-*", Others),
     ("hubble-*", Tuning),
     (HUBBLE_REDACT, Fixed(OFF, "flows tell of packets, not of requests: there is nothing to hide")),

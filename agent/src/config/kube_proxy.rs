@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use clap::Args;
+use clap::{ArgAction, Args};
 use serde::Serialize;
 
 use super::{
@@ -13,6 +13,12 @@ use super::{
 #[derive(Clone, Debug, Args, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct KubeProxyOptions {
+    /// Whether load balancers that ask for a service at its healthCheckNodePort are answered: whether
+    /// this node has pods of it
+    #[arg(long, action = ArgAction::Set, default_value = "true", value_name = "BOOL")]
+    #[serde(rename = "EnableHealthCheckNodePort")]
+    pub enable_health_check_nodeport: bool,
+
     /// Whether services are served in the place of a kube-proxy; else it serves node ports, external
     /// addresses and host ports, and the agent what pods send to addresses inside the cluster
     #[arg(id = "kube_proxy_replacement", long = "kube-proxy-replacement", value_name = "BOOL", default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = parse_replacement)]

@@ -17,8 +17,8 @@ use volvox_system::duration::{as_nanoseconds, parse_duration};
 use super::{
     AllowLocalhost, AttachOptions, CniOptions, EnablePolicy, HubbleOptions, IdentityAllocationMode,
     Ipam, KubeProxyOptions, KvStoreKind, LbAlgorithm, LbMode, LogFormat, LogLevel, MetricsOptions,
-    MonitorAggregation, NoBackendResponse, NodeAddress, PoolOptions, Range, RateLimits,
-    RoutingMode, TakeoverOptions, TcpFlags, TunnelProtocol,
+    MonitorAggregation, NoBackendResponse, NodeAddress, NodeHealthOptions, PoolOptions, Range,
+    RateLimits, RoutingMode, TakeoverOptions, TcpFlags, TunnelProtocol,
     aggregation::parse_interval,
     values::{
         OptionalAddress, RuntimeEndpoint, parse_lease_ttl, parse_list, parse_optional_address,
@@ -393,12 +393,6 @@ pub struct Config {
     #[serde(rename = "LoadBalancerModeAnnotation")]
     pub bpf_lb_mode_annotation: bool,
 
-    /// Whether load balancers that ask for a service at its healthCheckNodePort are answered: whether
-    /// this node has pods of it
-    #[arg(long, action = ArgAction::Set, default_value = "true", value_name = "BOOL")]
-    #[serde(rename = "EnableHealthCheckNodePort")]
-    pub enable_health_check_nodeport: bool,
-
     /// Places of a table by which Maglev chooses: a prime, some hundred times the backends
     #[arg(long, value_name = "NUMBER", default_value_t = 16_381, value_parser = parse_table_size)]
     #[serde(rename = "MaglevTableSize")]
@@ -471,6 +465,11 @@ pub struct Config {
     #[command(flatten)]
     #[serde(flatten)]
     pub hubble: HubbleOptions,
+
+    /// How nodes are probed.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub health: NodeHealthOptions,
 
     /// What it does in the place of a kube-proxy.
     #[command(flatten)]

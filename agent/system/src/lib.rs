@@ -7,6 +7,7 @@ pub mod duration;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 pub mod heap;
+pub mod icmp;
 pub mod mapping;
 pub mod netlink;
 pub mod netns;

@@ -30,7 +30,7 @@ const CGROUPS: &str = "/run/cilium/cgroupv2";
 const ENDPOINTS: usize = 50;
 
 /// Numbers of capabilities, as the kernel counts them, that the manifest may name.
-const CAPABILITIES: [(&str, u32); 2] = [("NET_ADMIN", 12), ("SYS_ADMIN", 21)];
+const CAPABILITIES: [(&str, u32); 3] = [("NET_ADMIN", 12), ("NET_RAW", 13), ("SYS_ADMIN", 21)];
 
 /// What is said where something is not permitted.
 const REFUSALS: [&str; 6] = ["not permitted", "denied", "read-only", "EPERM", "EACCES", "EROFS"];
@@ -69,16 +69,19 @@ fn the_packaged_agent_has_what_it_needs_and_no_more() {
         all.swap_remove(0).delete(&node)?;
         all.push(Pod::create(&node, "shop/third", &labels, Through::Cni)?);
 
-        // Killed, it comes back as a kubelet has it come back: another container of the same pod.
+        // Killed, it comes back as a kubelet has it come back: another container of the same pod. The
+        // namespace of the health endpoint is held outside of it.
+        let health = health(&node)?;
         kill(&pod)?;
         pod.start_agent()?;
         wait_until_well(&pod)?;
         is_whole(&node, &pod)?;
+        ensure!(self::health(&node)? == health, "the health endpoint was made anew");
         stays_beneath_its_limit(&pod)?;
 
         // What an operator asks within the container.
         let status = pod.exec(&["/usr/bin/volvox", "status"])?;
-        ensure!(status.contains("50 ready"), "{status}");
+        ensure!(status.contains("51 ready"), "{status}");
         let why = pod.exec(&["/usr/bin/volvox", "why", "pod-name:shop/third"])?;
         let policies = pod.exec(&["/usr/bin/volvox", "bpf", "policy", "list"])?;
         kill(&pod)?;
@@ -86,6 +89,7 @@ fn the_packaged_agent_has_what_it_needs_and_no_more() {
         for place in ["cilium", "tc", "volvox"] {
             ensure!(!fs::exists(format!("/sys/fs/bpf/{place}"))?, "pins are left below {place}");
         }
+        ensure!(lab::ip("link show lxc_health").is_err(), "the health endpoint is left");
         for text in [status, why, policies, pod.log()] {
             let refused = text.lines().find(|line| REFUSALS.iter().any(|it| line.contains(it)));
             ensure!(refused.is_none(), "{}", refused.unwrap_or_default());
@@ -215,7 +219,8 @@ fn probe() -> Result<String> {
 
 /// Waits until all endpoints are ready, the service is in the maps, and the tunnel is there.
 fn is_whole(node: &Node, pod: &PackagedPod<'_>) -> Result<()> {
-    let expected = BTreeMap::from([("ready".to_owned(), ENDPOINTS)]);
+    // Those of pods, and the health endpoint.
+    let expected = BTreeMap::from([("ready".to_owned(), ENDPOINTS + 1)]);
     wait_for("all endpoints are ready, and services and tunnels are there", || {
         pod.check()?;
         let states = node.rest().get("/volvox/endpoint-states");
@@ -225,6 +230,15 @@ fn is_whole(node: &Node, pod: &PackagedPod<'_>) -> Result<()> {
             && lab::ip("link show cilium_vxlan up").is_ok_and(|text| text.contains("cilium_vxlan"))
             && forwards("cilium_vxlan"))
     })
+}
+
+/// Where the health endpoint is.
+fn health(node: &Node) -> Result<Value> {
+    let all = node.endpoints()?.into_iter();
+    let name = |it: &Value| it["status"]["external-identifiers"]["container-name"].clone();
+    let mut own = all.filter(|it| name(it) == "cilium-health");
+    let mut endpoint = own.next().context("there is no health endpoint")?;
+    Ok(endpoint["status"]["networking"].take())
 }
 
 /// Whether the agent has written the device's parameters.

@@ -2,6 +2,7 @@
 
 mod cut_off;
 mod firewall;
+mod health;
 mod ipv6;
 mod native;
 mod reach;

@@ -287,6 +287,10 @@ impl Behaviour for Publisher {
                 let memory = &*self.memory;
                 self.due.extend(Item::OF_NODE.into_iter().chain(memory.endpoint_items()));
             }
+            PublisherMsg::Health(addresses) => {
+                self.settings.health = Some(addresses);
+                self.due.insert(Item::CiliumNode);
+            }
             PublisherMsg::Endpoint(EndpointChange::Gone(id)) => {
                 self.due.extend(self.memory.gone(id))
             }

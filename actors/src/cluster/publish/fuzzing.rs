@@ -15,6 +15,7 @@ pub(crate) fn objects(own: &Node, object: &Value, cilium_node: &Value) {
         node_name: "node".to_owned(),
         address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
         router: Addresses { ipv4: "10.1.0.1".parse().ok(), ipv6: None },
+        health: Some(Addresses { ipv4: "10.1.0.2".parse().ok(), ipv6: None }),
         pools,
         followed: pools,
         ipam: Some(IpamMode::ClusterPool),

@@ -6,7 +6,7 @@ use super::item::Item;
 use crate::{
     endpoints::{endpoint::EndpointView, supervisor::EndpointChange},
     host::{AskError, Lane, Message, Reply},
-    model::{ApiObject, Feed},
+    model::{Addresses, ApiObject, Feed},
     ports::{ClusterError, ObjectKey},
 };
 
@@ -49,6 +49,8 @@ pub enum PublisherMsg {
     Endpoint(EndpointChange<Arc<EndpointView>>),
     /// Others reach this node at this address from now on.
     Address(IpAddr),
+    /// This node's health endpoint has these addresses.
+    Health(Addresses),
     /// Show what is not there.
     Show(Reply<Vec<Unpublished>>),
 }
@@ -59,6 +61,7 @@ impl Message for PublisherMsg {
             Self::Objects { .. } => "Objects",
             Self::Endpoint(change) => change.kind(),
             Self::Address(_) => "Address",
+            Self::Health(_) => "Health",
             Self::Show(_) => "Show",
         }
     }

@@ -11,6 +11,7 @@ use super::{
     item::Item,
 };
 use crate::{
+    model::Addresses,
     node::local_node::IpamMode,
     ports::{ObjectWrite, Verb},
 };
@@ -111,6 +112,9 @@ pub fn new_cilium_node(settings: &PublishSettings, node: &Node) -> ObjectWrite {
 fn cilium_node_of(settings: &PublishSettings, node: &Node) -> Value {
     let labels = node.metadata.labels.clone().unwrap_or_default();
     let mut spec = json!({ "addresses": addresses(settings, node), "bootid": settings.boot_id });
+    if let Some(health) = settings.health.filter(|it| it.iter().next().is_some()) {
+        spec[HEALTH] = by_family(health);
+    }
     // Of a pool of the cluster its operator gives each node its part.
     if !matches!(settings.ipam, Some(IpamMode::ClusterPool | IpamMode::MultiPool)) {
         let (ipv4, ipv6) = (settings.pools.ipv4, settings.pools.ipv6);
@@ -160,11 +164,31 @@ pub(super) fn cilium_node(
     if !metadata.is_empty() {
         patch.insert("metadata".to_owned(), Value::Object(metadata));
     }
-    if let Some(spec) = lacking(&there["spec"], &what["spec"]) {
+    let mut spec = lacking(&there["spec"], &what["spec"]);
+    // Nobody is to be asked where nobody is; an address of a family that is off goes, too.
+    let had = there["spec"].get(HEALTH).filter(|had| !had.is_null());
+    let stale = match (settings.health, had) {
+        (None, Some(_)) => Some(Value::Null),
+        (Some(_), Some(had)) => what["spec"].get(HEALTH).and_then(|it| differing(had, it)),
+        (_, None) => None,
+    };
+    if let Some(stale) = stale {
+        spec.get_or_insert_with(|| json!({}))[HEALTH] = stale;
+    }
+    if let Some(spec) = spec {
         patch.insert("spec".to_owned(), spec);
     }
     let verb = Verb::Merge(Value::Object(patch.clone()));
     (!patch.is_empty()).then(|| DesiredNodeObject { what, there: there.clone(), verb })
+}
+
+/// Where a CiliumNode says where its node's health endpoint is.
+const HEALTH: &str = "health";
+
+/// Addresses as a CiliumNode has them.
+fn by_family(addresses: Addresses) -> Value {
+    let named = addresses.iter().map(|it| (if it.is_ipv4() { "ipv4" } else { "ipv6" }, it));
+    named.map(|(family, it)| (family.to_owned(), json!(it))).collect::<Map<_, _>>().into()
 }
 
 /// The node's addresses: those that its Node has, and the one that its pods route through.

@@ -18,6 +18,8 @@ pub struct PublishSettings {
     pub address: IpAddr,
     /// The address that its pods route through.
     pub router: Addresses,
+    /// Addresses of its health endpoint, as far as they are known; `None` if there is none.
+    pub health: Option<Addresses>,
     /// Addresses of its pods.
     pub pools: Pools,
     /// Those of them that are to be what the cluster says.

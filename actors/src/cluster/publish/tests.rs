@@ -69,6 +69,7 @@ fn off() -> (World, MemoryCluster) {
         node_name: "node-1".to_owned(),
         address: "192.0.2.1".parse().unwrap(),
         router: Addresses { ipv4: "10.0.0.254".parse().ok(), ipv6: None },
+        health: None,
         pools: world.settings.pools,
         followed: world.settings.pools,
         ipam: Some(IpamMode::Kubernetes),

@@ -72,6 +72,8 @@ pub struct RemoteNodesSettings {
     pub pools: Pools,
     /// All prefixes of its pods, where they are of several pools.
     pub own_prefixes: BTreeSet<IpNet>,
+    /// Addresses of its health endpoint.
+    pub health: Addresses,
     /// Which boot of the machine this is.
     pub boot_id: String,
     /// Whether its Node in Kubernetes says more.
@@ -376,6 +378,7 @@ impl RemoteNodes {
             addresses: all,
             pools: *pools,
             more_prefixes: more.collect(),
+            health: self.settings.health,
             labels,
             ..NodeEntry::default()
         }
@@ -451,6 +454,10 @@ impl Behaviour for RemoteNodes {
             RemoteNodesMsg::OwnAddresses(addresses) => self.take_addresses(addresses),
             RemoteNodesMsg::OwnPrefixes(prefixes) => {
                 self.settings.own_prefixes = prefixes;
+                self.announce();
+            }
+            RemoteNodesMsg::OwnHealth(addresses) => {
+                self.settings.health = addresses;
                 self.announce();
             }
             RemoteNodesMsg::List(reply) => reply.send(self.list()),

@@ -38,6 +38,8 @@ pub enum RemoteNodesMsg {
     OwnAddresses(Addresses),
     /// This node's pods have these prefixes.
     OwnPrefixes(BTreeSet<IpNet>),
+    /// This node's health endpoint has these addresses.
+    OwnHealth(Addresses),
     /// Show all nodes.
     List(Reply<RemoteNodesList>),
     /// Show how it stands.
@@ -59,6 +61,7 @@ impl Message for RemoteNodesMsg {
             Self::Objects { .. } => "Objects",
             Self::OwnAddresses(_) => "OwnAddresses",
             Self::OwnPrefixes(_) => "OwnPrefixes",
+            Self::OwnHealth(_) => "OwnHealth",
             Self::List(_) => "List",
             Self::Show(_) => "Show",
         }

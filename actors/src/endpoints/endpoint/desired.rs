@@ -119,7 +119,7 @@ impl Endpoint {
         let desired = desired.collect();
         match self.record.spec.kind {
             EndpointKind::Pod => self.peers.settings.label_filter.split(&desired),
-            EndpointKind::Host => (desired, Labels::default()),
+            EndpointKind::Host | EndpointKind::Health => (desired, Labels::default()),
         }
     }
 }

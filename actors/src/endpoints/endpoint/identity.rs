@@ -177,7 +177,7 @@ impl Endpoint {
         self.naming.stale = false;
         self.naming.ports_known = Some(self.record.spec.named_ports.clone());
         let labels = match self.record.spec.kind {
-            EndpointKind::Pod => identity.labels,
+            EndpointKind::Pod | EndpointKind::Health => identity.labels,
             EndpointKind::Host => Arc::new(self.split_labels().0),
         };
         if !self.has_identity(&labels, identity.id) {

@@ -27,6 +27,11 @@ impl Endpoints {
                         with --enable-host-firewall: leave the label out";
             return Err(CreateError::Invalid(text.to_owned()));
         }
+        if spec.labels.has_reserved("health") && !spec.is_health() {
+            let text = "reserved:health is the label of the health endpoint, which the agent makes itself \
+                        with --enable-endpoint-health-checking: leave the label out";
+            return Err(CreateError::Invalid(text.to_owned()));
+        }
         for address in spec.addresses.iter() {
             let target = EndpointReference::Address(address);
             if let Some(other) = self.owner(&target) {

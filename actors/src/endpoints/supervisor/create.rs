@@ -31,7 +31,7 @@ const CRASHES_MAX: u32 = 2;
 impl Creating {
     /// Who its addresses are claimed for.
     fn owner(&self) -> String {
-        self.spec.pod().unwrap_or_else(|| format!("endpoint {}", self.id))
+        self.spec.owner(self.id)
     }
 
     /// What the caller said itself goes before what the cluster says.

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     model::{EndpointId, EndpointKind},
-    ports::{KernelSnapshot, lxc_flags},
+    ports::{HEALTH_DEVICE, KernelSnapshot, Link, lxc_flags},
     state_directory::ScannedDirectory,
 };
 
@@ -52,6 +52,14 @@ pub(super) fn find(
         }
         None => disk.records.iter().map(|found| found.record.ifindex).collect(),
     };
+    if is_final {
+        let lone = |link: &&Link| link.name == HEALTH_DEVICE && !interfaces.contains(&link.ifindex);
+        for link in kernel.links.values().filter(lone) {
+            let what = "it is a health endpoint's, and there is no such endpoint".to_owned();
+            let remedy = "the agent removes it within a minute, or at its start";
+            add(format!("interface {} ({})", link.name, link.ifindex), what, remedy);
+        }
+    }
     let ends = kernel.links.values().filter(|link| {
         let peer = kernel.links.get(&link.peer_ifindex);
         peer.is_some_and(|peer| link.is_idle_pair(peer))

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use super::*;
 use crate::{
     model::{EndpointId, IdentityId},
-    ports::{Attachment, HookState, KernelSnapshot, Link},
+    ports::{Attachment, HEALTH_DEVICE, HookState, KernelSnapshot, Link},
     state_directory::ScannedDirectory,
     testing::{World, pod, spec},
 };
@@ -88,6 +88,18 @@ fn a_policy_that_is_not_the_one_wanted_is_found_though_it_has_as_many_rows() {
     assert_eq!(other, [Guarantee::Enforced]);
     assert_eq!(damaged(&evidence, |kernel| kernel.policies.clear()), [Guarantee::Enforced]);
     assert_eq!(damaged(&without_agent(&evidence), |kernel| kernel.policies.clear()), []);
+}
+
+#[test]
+fn an_interface_of_no_health_endpoint_is_found_with_an_agent() {
+    let (_world, evidence) = node();
+    let lone = |kernel: &mut KernelSnapshot| {
+        let name = HEALTH_DEVICE.to_owned();
+        kernel.links.insert(901, Link { ifindex: 901, name, ..Link::default() });
+    };
+    assert_eq!(damaged(&evidence, lone), [Guarantee::Clean]);
+    // Without one, an agent may have been about to make it.
+    assert_eq!(damaged(&without_agent(&evidence), lone), []);
 }
 
 #[test]

@@ -18,15 +18,17 @@ use crate::{
         clustermesh::{Mesh, MeshMsg, MeshPeers},
         container_runtime::{RuntimeFollower, RuntimeFollowerMsg, RuntimeFollowerPeers},
         definitions::{Definitions, DefinitionsMsg, DefinitionsPeers},
+        health_endpoint::{HealthEndpoint, HealthEndpointMsg, HealthEndpointPeers},
         own_prefixes::{OwnPrefixes, OwnPrefixesMsg, OwnPrefixesPeers},
         publish::{Publisher, PublisherMsg, PublisherPeers},
+        reachability::{Reachability, ReachabilityMsg, ReachabilityPeers},
         remote_nodes::{self, RemoteNodes, RemoteNodesMsg, RemoteNodesPeers},
         sharing::{CrdActors, KvActors},
         subscriber::Subscriber,
     },
     endpoints::supervisor::EndpointsMsg,
-    host::Ref,
-    model::Feed,
+    host::{Outlet, Ref},
+    model::{Addresses, Feed},
     node::{devices::DevicesMsg, routes::RoutesMsg},
     policy::rules::PolicyMsg,
     restore::RestoreMsg,
@@ -217,6 +219,54 @@ impl Spawn<'_> {
             restore: restore.clone(),
         };
         Some(self.supervisor("container-runtime", RuntimeFollower::factory(peers)))
+    }
+
+    /// Who probes nodes, if that is done.
+    pub(in crate::node_supervisor) fn reachability(
+        &self,
+        nodes: Option<&Ref<RemoteNodesMsg>>,
+    ) -> Option<Ref<ReachabilityMsg>> {
+        let (probes, settings) =
+            self.ports.probes.clone().zip(self.settings.reachability.clone())?;
+        let nodes = nodes.cloned();
+        let peers = move || ReachabilityPeers { probes: Rc::clone(&probes), nodes: nodes.clone() };
+        Some(self.supervisor("reachability", Reachability::factory(peers, settings)))
+    }
+
+    /// Who hears which addresses the health endpoint has.
+    pub(in crate::node_supervisor) fn told_of_health(
+        publisher: Option<&Ref<PublisherMsg>>,
+        nodes: Option<&Ref<RemoteNodesMsg>>,
+        reachability: Option<&Ref<ReachabilityMsg>>,
+    ) -> Vec<Outlet<Addresses>> {
+        let publisher = publisher.map(|it| it.outlet(PublisherMsg::Health));
+        let nodes = nodes.map(|it| it.outlet(RemoteNodesMsg::OwnHealth));
+        let reachability = reachability.map(|it| it.outlet(ReachabilityMsg::OwnHealth));
+        publisher.into_iter().chain(nodes).chain(reachability).collect()
+    }
+
+    /// The owner of the health endpoint, if there is to be one.
+    pub(in crate::node_supervisor) fn health_endpoint(
+        &self,
+        basis: &Basis,
+        (endpoints, restore): (&Ref<EndpointsMsg>, &Ref<RestoreMsg>),
+        heard_by: Vec<Outlet<Addresses>>,
+    ) -> Option<Ref<HealthEndpointMsg>> {
+        let places = self.ports.health_places.clone()?;
+        let (probes, settings) =
+            self.ports.probes.clone().zip(self.settings.health_endpoint.clone())?;
+        let (endpoints, restore, ipam) = (endpoints.clone(), restore.clone(), basis.ipam.clone());
+        let disk = Rc::clone(&self.ports.disk);
+        let peers = move || HealthEndpointPeers {
+            places: Rc::clone(&places),
+            probes: Rc::clone(&probes),
+            disk: Rc::clone(&disk),
+            endpoints: endpoints.clone(),
+            ipam: ipam.clone(),
+            restore: restore.clone(),
+            heard_by: heard_by.clone(),
+        };
+        Some(self.supervisor("health-endpoint", HealthEndpoint::factory(peers, settings)))
     }
 
     /// Who reads other clusters, if that is done.

@@ -37,7 +37,7 @@ fn slice(name: &str, of: &str, addresses: &[&str]) -> Value {
 /// A node with endpoints, policies, prefixes, a device, and services of all kinds of rows.
 fn node() -> World {
     let mut world = World::off();
-    world.settings.balancing = Algorithm::Maglev.into();
+    world.settings.serving.balancing = Algorithm::Maglev.into();
     world.settings.devices.patterns = vec!["eth+".parse().unwrap()];
     world.kernel.tamper(|state| {
         let addresses = vec!["192.0.2.1/24".parse().unwrap(), "2001:db8::1/64".parse().unwrap()];

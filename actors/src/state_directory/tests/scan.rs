@@ -131,21 +131,22 @@ fn quarantine_never_overwrites_and_says_why() {
 }
 
 #[test]
-fn the_health_endpoint_goes_and_the_host_endpoint_stays() {
+fn another_agents_health_endpoint_goes_and_the_host_endpoint_stays() {
     let mut fs = MemoryFs::default();
-    for (id, name) in [(4, "health"), (5, "host")] {
+    // What another agent wrote has no writing of ours.
+    for (id, name, generation) in [(4, "health", 0), (5, "host", 1), (6, "health", 1)] {
         let security = SecurityLabels { id: IdentityId(1), labels: Labels::reserved(name) };
-        let record = EndpointRecord { security, ..sample(id, 1) };
+        let record = EndpointRecord { security, ..sample(id, generation) };
         fs.write(&format!("{id}/ep_config.json"), &record.to_json());
     }
     let mut found = scan(&fs);
     assert_eq!(found.health, ["4"]);
-    assert_eq!(dirs(&found), ["5"]);
+    assert_eq!(dirs(&found), ["5", "6"]);
     assert!(found.quarantined.is_empty());
     assert_eq!(found.tidying, [(EndpointId(4), vec![FsOp::Remove("4".into())])].into());
     assert!(found.has_host());
     assert_eq!(found.lay_host_down(), [EndpointId(5)].into());
-    assert!(found.records.is_empty() && !found.has_host());
+    assert!(dirs(&found) == ["6"] && !found.has_host());
 }
 
 /// A directory of which some things cannot be read.

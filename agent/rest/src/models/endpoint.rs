@@ -224,7 +224,7 @@ impl ExternalIdentifiers {
             // Nothing is attached to the node itself.
             cni_attachment_id: match spec.kind {
                 EndpointKind::Pod => spec.attachment_id(),
-                EndpointKind::Host => String::new(),
+                EndpointKind::Host | EndpointKind::Health => String::new(),
             },
             container_id: spec.container_id.clone(),
             container_name: spec.container_name.clone(),

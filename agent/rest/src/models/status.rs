@@ -14,6 +14,9 @@ use super::{ClusterMeshStatus, is_default};
 pub struct StatusAnswer {
     pub cilium: Status,
     pub cluster: ClusterStatus,
+    /// Probes that do not answer, and since when: what they said before may not be true any more.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub stale: BTreeMap<String, String>,
     #[serde(flatten)]
     pub details: Option<StatusDetails>,
 }
@@ -97,6 +100,9 @@ impl Mode {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClusterStatus {
+    /// How who probes nodes is; absent where nobody does.
+    #[serde(rename = "ciliumHealth", skip_serializing_if = "Option::is_none")]
+    pub health: Option<Status>,
     /// Other nodes: null, as none are known.
     pub nodes: Option<Vec<Value>>,
     /// This node's name; absent from a brief answer.

@@ -106,6 +106,9 @@ pub struct WaitList {
     pub pruning: Vec<PruningWait>,
     /// What the waits come down to.
     pub causes: Vec<RootCause>,
+    /// Nodes that cannot be reached, and how.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unreached: Vec<String>,
 }
 
 /// What waits come down to, and who waits because of it.

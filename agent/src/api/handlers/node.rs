@@ -18,7 +18,7 @@ use volvox_rest::models::{
     ClusterNode, ClusterNodes, NodeAddressing, NodeAddressingElement, NodeId, SecondaryAddress,
 };
 
-use crate::api::Api;
+use crate::api::{Api, node_health};
 
 /// This node, and all others that are known.
 pub(crate) async fn cluster(State(api): State<Api>) -> Answer {
@@ -65,11 +65,12 @@ async fn own(api: &Api) -> Result<ClusterNode, ApiError> {
         ip: ip.to_string(),
         address_type: "CiliumInternalIP".to_owned(),
     };
+    let health = node_health::gather(api, what).await?.addresses();
     Ok(ClusterNode {
         name: full_name(&api.facts.cluster, &api.facts.node_name),
         primary_address,
         secondary_addresses: node.router.iter().map(secondary).collect(),
-        health_endpoint_address: None,
+        health_endpoint_address: both(health),
         ingress_address: None,
         source: "local".to_owned(),
     })
@@ -82,20 +83,7 @@ fn other(key: &NodeKey, entry: &NodeEntry, source: &str) -> ClusterNode {
         let internal = of(v4).find(|it| it.kind == "InternalIP").or_else(|| of(v4).next());
         internal.map(|it| it.ip)
     };
-    let element = |ip: Option<IpAddr>, range: Option<String>| {
-        (ip.is_some() || range.is_some()).then(|| NodeAddressingElement {
-            enabled: true,
-            ip,
-            alloc_range: range.unwrap_or_default(),
-            secondary_alloc_ranges: Vec::new(),
-        })
-    };
     let more = |v4: bool| further(entry.more_prefixes.iter(), v4);
-    let both = |all: Addresses| {
-        let [ipv4, ipv6] = [all.ipv4.map(IpAddr::V4), all.ipv6.map(IpAddr::V6)];
-        let addressing = NodeAddressing { ipv4: element(ipv4, None), ipv6: element(ipv6, None) };
-        (addressing != NodeAddressing::default()).then_some(addressing)
-    };
     let (ipv4, ipv6) = (primary(true), primary(false));
     let (range4, range6) = (entry.pools.ipv4, entry.pools.ipv6);
     let others = entry.addresses.iter().filter(|it| ![ipv4, ipv6].contains(&Some(it.ip)));
@@ -114,6 +102,22 @@ fn other(key: &NodeKey, entry: &NodeEntry, source: &str) -> ClusterNode {
         ingress_address: both(entry.ingress),
         source: source.to_owned(),
     }
+}
+
+fn element(ip: Option<IpAddr>, range: Option<String>) -> Option<NodeAddressingElement> {
+    (ip.is_some() || range.is_some()).then(|| NodeAddressingElement {
+        enabled: true,
+        ip,
+        alloc_range: range.unwrap_or_default(),
+        secondary_alloc_ranges: Vec::new(),
+    })
+}
+
+/// Addresses of something that a node has; nothing if there are none.
+fn both(all: Addresses) -> Option<NodeAddressing> {
+    let [ipv4, ipv6] = [all.ipv4.map(IpAddr::V4), all.ipv6.map(IpAddr::V6)];
+    let addressing = NodeAddressing { ipv4: element(ipv4, None), ipv6: element(ipv6, None) };
+    (addressing != NodeAddressing::default()).then_some(addressing)
 }
 
 /// Prefixes of one family.

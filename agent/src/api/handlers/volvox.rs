@@ -28,8 +28,8 @@ use super::{
     query::{first, query},
 };
 use crate::api::{
-    Api, causes::causes, endpoint_name::target, extract::Segment, pools, sharing::Sharing,
-    verify::verify_devices,
+    Api, causes::causes, endpoint_name::target, extract::Segment, node_health, pools,
+    sharing::Sharing, verify::verify_devices,
 };
 
 /// Every actor.
@@ -78,7 +78,8 @@ pub(crate) async fn waits(State(api): State<Api>) -> Answer {
     });
     let sources = crate::api::sources::gather(&api, what).await?;
     let causes = causes(&waits.waits, &sources);
-    ok(&WaitList { pruning: pruning.collect(), causes, ..waits })
+    let unreached = node_health::gather(&api, what).await?.unreached();
+    ok(&WaitList { pruning: pruning.collect(), causes, unreached, ..waits })
 }
 
 /// Why an endpoint is not further than it is.

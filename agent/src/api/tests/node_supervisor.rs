@@ -48,7 +48,9 @@ use volvox_inspect::flight::Recording;
 use volvox_system::SystemClock;
 
 use crate::{
-    api::{Api, Facts, Features, Limiter, Opening, RuntimeOptions, opening, router},
+    api::{
+        Api, Facts, Features, Limiter, Opening, RuntimeOptions, StatusCollector, opening, router,
+    },
     datapath::{AttachMode, Writes},
     gateway::{Errands, Gateway, gateway},
     ports::DiskTrouble,
@@ -219,6 +221,7 @@ fn api(gateway: Gateway, limits: &str, beat: Arc<Beat>) -> Api {
         ears: Default::default(),
         kube_proxy: Default::default(),
         spans: Spans::of(Time::default()),
+        collector: StatusCollector::default(),
     }
 }
 
@@ -233,6 +236,7 @@ pub(crate) fn facts() -> Facts {
         cluster: "default".to_owned(),
         cluster_id: ClusterId(0),
         follows_cluster: false,
+        began: 0,
         version: "0.1.0".into(),
         node_name: "node-a".into(),
         ipv4_range: Some("10.1.0.0/16".parse().unwrap()),
@@ -281,6 +285,8 @@ fn live(errands: Errands, ready: &mpsc::Sender<Arc<Beat>>) {
             crd: None,
             mesh: None,
             container_runtime: None,
+            health_endpoint: None,
+            reachability: None,
         };
         ready.send(node_supervisor.host.beat()).unwrap();
         errands.run(node_supervisor).await;

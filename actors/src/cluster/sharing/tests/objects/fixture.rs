@@ -35,6 +35,7 @@ pub(crate) fn node(cluster: &MemoryCluster, name: &str, address: &str) -> World 
         node_name: name.to_owned(),
         address: settings.kvstore.address,
         router: Addresses { ipv4: "10.0.0.254".parse().ok(), ipv6: None },
+        health: None,
         pools: settings.pools,
         followed: settings.pools,
         ipam: None,
