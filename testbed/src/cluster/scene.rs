@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use volvox_actors::ports::HEALTH_DEVICE;
 
 use super::Scenario;
 use crate::{
@@ -212,11 +213,14 @@ impl Scene {
             wait_for("no endpoint is left", || {
                 let all = self.cluster.volvox_on(&name, "-o json endpoint list");
                 let all = all.ok().and_then(|all| serde_json::from_str::<Vec<Value>>(&all).ok());
-                Ok(all.is_some_and(|all| all.is_empty()))
+                // The health endpoint is the node's own.
+                let is_health = |endpoint: &Value| endpoint["status"]["identity"]["id"] == 4;
+                Ok(all.is_some_and(|all| all.iter().all(is_health)))
             })?;
             let links = self.cluster.machine(&name)?.netns()?.run(|| ip("-o link"))?;
+            let of_pod = |link: &str| link.contains(": lxc") && !link.contains(HEALTH_DEVICE);
             ensure!(
-                !links.contains(": lxc"),
+                !links.lines().any(of_pod),
                 "{name} has interfaces of pods that are gone: {links}"
             );
             let said = self.cluster.volvox_on(&name, "status")?;
