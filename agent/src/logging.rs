@@ -25,8 +25,11 @@ static RELOAD: OnceLock<Reload> = OnceLock::new();
 /// The level at the start, and how another filter takes the place of the one that is in force.
 struct Reload {
     level: LogLevel,
-    take: Box<dyn Fn(EnvFilter) + Send + Sync>,
+    take: Take,
 }
+
+/// Puts a filter in the place of the one before.
+type Take = Box<dyn Fn(EnvFilter) + Send + Sync>;
 
 /// Environment variable that overrides the level, a module at a time if desired:
 /// `info,volvox_agent::ports=debug`.
@@ -77,7 +80,7 @@ fn subscriber<W>(
     format: LogFormat,
     colours: bool,
     writer: W,
-) -> (Box<dyn tracing::Subscriber + Send + Sync>, Box<dyn Fn(EnvFilter) + Send + Sync>)
+) -> (Box<dyn tracing::Subscriber + Send + Sync>, Take)
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {

@@ -225,9 +225,8 @@ pub async fn count(observer: Arc<Observer>, metrics: FlowMetrics) {
             swept = Instant::now();
             metrics.counts().sweep(observer.names().pods());
         }
-        match tokio::time::timeout(SWEEP_EVERY, news.changed()).await {
-            Ok(Err(_)) => return,
-            Ok(Ok(())) | Err(_) => {}
+        if let Ok(Err(_)) = tokio::time::timeout(SWEEP_EVERY, news.changed()).await {
+            return;
         }
     }
 }

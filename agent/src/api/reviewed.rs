@@ -127,7 +127,7 @@ pub(super) async fn reviewed(
                         nonResourceURLs [/metrics] and verbs [get]";
             ApiError::new(StatusCode::FORBIDDEN, text).into_response()
         }
-        Err(error) => ApiError::unavailable(&format!(
+        Err(error) => ApiError::unavailable(format!(
             "the API server cannot be asked whose token this is: {error}"
         ))
         .into_response(),
