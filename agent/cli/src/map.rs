@@ -112,7 +112,7 @@ fn maps(step: &str) -> &'static [&'static str] {
         "PutIpcache" | "DeleteIpcache" => &["cilium_ipcache_v2"],
         "PutNode" => &["volvox_node"],
         "PutDevice" | "DeleteDevice" => &["volvox_device"],
-        "PutUnmasqueraded" | "DeleteUnmasqueraded" => &["volvox_unmasqueraded"],
+        "PutUnmasqueraded" | "DeleteUnmasqueraded" => &["cilium_ipmasq_v4", "cilium_ipmasq_v6"],
         "PutUnusedNumbers" => &["volvox_lb"],
         "PutServiceSlots" | "DeleteServiceSlots" => {
             &["cilium_lb4_services_v2", "cilium_lb6_services_v2"]
@@ -127,7 +127,12 @@ fn maps(step: &str) -> &'static [&'static str] {
             &["cilium_lb4_source_range", "cilium_lb6_source_range"]
         }
         "PutMaglev" | "DeleteMaglev" => &["cilium_lb4_maglev", "cilium_lb6_maglev"],
-        "ScrubConntrack" | "CollectConntrack" => &["cilium_ct4_global", "cilium_ct6_global"],
+        "ScrubConntrack" | "CollectConntrack" => &[
+            "cilium_ct4_global",
+            "cilium_ct6_global",
+            "cilium_ct_any4_global",
+            "cilium_ct_any6_global",
+        ],
         _ => &[],
     }
 }
