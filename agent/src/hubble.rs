@@ -40,6 +40,9 @@ use crate::{
 pub const RING: &str = "hubble-flows";
 /// and the names of its flows.
 pub const NAMES: &str = "hubble-names";
+/// Flags that name the certificate, its key, and who vouches for clients.
+const TLS_FLAGS: [&str; 3] =
+    ["--hubble-tls-cert-file", "--hubble-tls-key-file", "--hubble-tls-client-ca-files"];
 /// The port that peers are said to have where this node listens on none, Hubble's own.
 const PEER_PORT: u16 = 4244;
 
@@ -135,13 +138,9 @@ fn tcp(options: &HubbleOptions) -> Option<(std::net::TcpListener, Option<TlsFile
             tracing::warn!(%address, %error, "flows are not served there; choose another {flag}");
         })
         .ok()?;
-    let files = options.tls_cert_file.clone().zip(options.tls_key_file.clone());
-    let tls = files.filter(|_| !options.disable_tls).map(|(certificate, key)| TlsFiles {
-        flags: ["--hubble-tls-cert-file", "--hubble-tls-key-file", "--hubble-tls-client-ca-files"],
-        certificate,
-        key,
-        client_authorities: options.tls_client_ca_files.iter().map(PathBuf::from).collect(),
-    });
+    let (certificate, key) = (options.tls_cert_file.as_ref(), options.tls_key_file.as_ref());
+    let files = TlsFiles::named(TLS_FLAGS, certificate, key, &options.tls_client_ca_files);
+    let tls = files.filter(|_| !options.disable_tls);
     Some((listener, tls))
 }
 

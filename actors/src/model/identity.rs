@@ -55,6 +55,12 @@ impl IdentityId {
     /// The last number of another node.
     pub const MAX_REMOTE_NODE: Self = Self((3 << 24) - 1);
 
+    /// Whether it is outside of the cluster: the world, or a prefix of it.
+    pub fn is_outside(self) -> bool {
+        matches!(self, Self::WORLD | Self::WORLD_IPV4 | Self::WORLD_IPV6)
+            || self.scope() == IdentityScope::LocalCidr
+    }
+
     /// Where this number means something.
     pub fn scope(self) -> IdentityScope {
         match self.0 >> 24 {

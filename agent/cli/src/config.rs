@@ -94,6 +94,6 @@ pub(super) async fn version(
 async fn agent(client: &RestClient) -> Result<String, RestError> {
     let headers = [("brief", "true")];
     let answer = client.send(Method::GET, "/healthz", &headers, None::<&Value>).await?;
-    let StatusAnswer { cilium, .. } = answer.json()?;
-    Ok(cilium.msg.split_once("; ").map_or(cilium.msg.as_str(), |(version, _)| version).to_owned())
+    let said: StatusAnswer = answer.json()?;
+    Ok(said.cilium.version_and_trouble().0.to_owned())
 }

@@ -90,8 +90,7 @@ async fn whole(
             "recorder": recorder,
         }));
     }
-    let (version, wrong) =
-        said.cilium.msg.split_once("; ").unwrap_or((said.cilium.msg.as_str(), ""));
+    let (version, wrong) = said.cilium.version_and_trouble();
     let details = said.details.unwrap_or_default();
     let troubles = trouble_lines(&details, wrong);
     let clusters = details.cluster_mesh.iter().flat_map(|mesh| &mesh.clusters);

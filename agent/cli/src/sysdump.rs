@@ -245,16 +245,15 @@ fn texts<K: std::fmt::Debug, V: std::fmt::Debug>(
 fn recordings(all: &mut Collection, state_dir: &Path) -> Result<(), ClientError> {
     let evidence = Evidence::at(state_dir);
     let named = [("current", Lifetime::Current), ("previous", Lifetime::Previous)];
-    let lives = evidence.lives().into_iter();
-    let lives = lives.map(|number| (format!("life-{number}"), Lifetime::Number(number)));
+    let lives = evidence.lives();
+    let numbered = lives.iter().map(|number| (format!("life-{number}"), Lifetime::Number(*number)));
     let named = named.into_iter().map(|(name, life)| (name.to_owned(), life));
-    for (name, life) in named.chain(lives) {
+    for (name, life) in named.chain(numbered) {
         let flight = trace::read(state_dir, &life);
         let flight = flight.map(|it| json!({ "life": it.life, "events": it.events }));
         all.value(&format!("recordings/{name}"), flight)?;
     }
-    let restored: Vec<_> =
-        evidence.lives().into_iter().filter_map(|it| evidence.life(it)).collect();
+    let restored: Vec<_> = lives.into_iter().filter_map(|it| evidence.life(it)).collect();
     let restored: Vec<_> = restored.iter().map(|life| &*life.report).collect();
     all.value("recordings/restored", Ok::<_, String>(restored))?;
     all.value("recordings/lost", Ok::<_, String>(evidence.lost(&boot_id())))

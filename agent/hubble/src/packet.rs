@@ -60,13 +60,7 @@ impl Packet {
 
     /// Ports of sender and receiver.
     pub(crate) fn ports(&self) -> Option<(u16, u16)> {
-        let (source, destination) = match self.l4.as_ref()?.protocol.as_ref()? {
-            Protocol::Tcp(tcp) => (tcp.source_port, tcp.destination_port),
-            Protocol::Udp(ports) | Protocol::Sctp(ports) => {
-                (ports.source_port, ports.destination_port)
-            }
-            _ => return None,
-        };
+        let (source, destination) = self.l4.as_ref()?.protocol.as_ref()?.ports()?;
         Some((u16::try_from(source).ok()?, u16::try_from(destination).ok()?))
     }
 

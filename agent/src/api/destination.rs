@@ -5,6 +5,8 @@
 
 use std::net::IpAddr;
 
+use volvox_actors::policy::rules::protocol::{ICMP, ICMPV6, SCTP, TCP, UDP};
+
 /// Beginnings of names of endpoints, after which a colon is no port's.
 const PREFIXES: [&str; 8] = [
     "cilium-local:",
@@ -19,7 +21,7 @@ const PREFIXES: [&str; 8] = [
 /// Beginnings of names of services.
 const SERVICES: [&str; 3] = ["svc/", "service/", "services/"];
 const PROTOCOLS: [(&str, u8); 5] =
-    [("tcp", 6), ("udp", 17), ("sctp", 132), ("icmp", 1), ("icmpv6", 58)];
+    [("tcp", TCP), ("udp", UDP), ("sctp", SCTP), ("icmp", ICMP), ("icmpv6", ICMPV6)];
 
 /// Where packets go.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,7 +11,10 @@ use serde::{Serialize, Serializer};
 use volvox_hubble::metrics::FlowMetrics;
 use volvox_inspect::http::TlsFiles;
 
-use super::{Config, ConfigError, List, values::parse_list};
+use super::{
+    Config, ConfigError, List,
+    values::{host_and_port, parse_list},
+};
 
 /// Flags that name the certificate, its key, and who vouches for clients.
 const TLS_FLAGS: [&str; 3] =
@@ -81,15 +84,7 @@ fn parse_address(text: &str) -> Result<MetricsAddress, String> {
     if text.is_empty() {
         return Ok(MetricsAddress(None));
     }
-    let parts = match text.strip_prefix(':') {
-        Some(port) => port.parse().ok().map(|port| (None, port)),
-        None => text
-            .replacen("localhost:", "127.0.0.1:", 1)
-            .parse()
-            .ok()
-            .map(|address: SocketAddr| (Some(address.ip()), address.port())),
-    };
-    parts
+    host_and_port(text)
         .map(|parts| MetricsAddress(Some(parts)))
         .ok_or("write it like :9962 or 127.0.0.1:9962".into())
 }
@@ -116,15 +111,9 @@ impl MetricsOptions {
 
     /// The files for TLS, if they are named.
     pub fn tls_files(&self) -> Option<TlsFiles> {
-        let files =
-            self.prometheus_tls_cert_file.clone().zip(self.prometheus_tls_key_file.clone())?;
-        let authorities = self.prometheus_tls_client_ca_files.iter();
-        Some(TlsFiles {
-            flags: TLS_FLAGS,
-            certificate: files.0,
-            key: files.1,
-            client_authorities: authorities.map(PathBuf::from).collect(),
-        })
+        let (certificate, key) =
+            (self.prometheus_tls_cert_file.as_ref(), self.prometheus_tls_key_file.as_ref());
+        TlsFiles::named(TLS_FLAGS, certificate, key, &self.prometheus_tls_client_ca_files)
     }
 
     /// Refuses what would show a node's numbers to whoever reaches it, and guards that cannot work.

@@ -236,15 +236,23 @@ pub(super) fn parse_optional_address(text: &str) -> Result<OptionalAddress, Stri
     parse_listen_address(text).map(|address| OptionalAddress(Some(address)))
 }
 
+/// An address, if there is one before the port: `:PORT` has none.
+pub(super) fn host_and_port(text: &str) -> Option<(Option<IpAddr>, u16)> {
+    let local = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    if let Some(port) = text.strip_prefix(':') {
+        return Some((None, port.parse().ok()?));
+    }
+    if let Some(port) = text.strip_prefix("localhost:") {
+        return Some((local, port.parse().ok()?));
+    }
+    let address: SocketAddr = text.parse().ok()?;
+    Some((Some(address.ip()), address.port()))
+}
+
 /// Reads an address to listen on; `:PORT` is on loopback, other addresses are refused.
 pub(super) fn parse_listen_address(text: &str) -> Result<SocketAddr, String> {
-    let address = match text.strip_prefix(':').or_else(|| text.strip_prefix("localhost:")) {
-        Some(port) => {
-            port.parse().ok().map(|port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port))
-        }
-        None => text.parse().ok(),
-    };
-    let address = address.ok_or("write it like 127.0.0.1:9962 or :9962")?;
+    let parts = host_and_port(text).ok_or("write it like 127.0.0.1:9962 or :9962")?;
+    let address = SocketAddr::new(parts.0.unwrap_or(Ipv4Addr::LOCALHOST.into()), parts.1);
     if !address.ip().is_loopback() {
         return Err(format!(
             "{} can be reached from elsewhere, which is not allowed without encryption, and that \

@@ -213,45 +213,42 @@ impl Place {
             match unmount(&self.file, UnmountFlags::DETACH) {
                 Ok(()) => {}
                 Err(Errno::INVAL | Errno::NOENT) => break,
-                Err(errno) => return Err(self.trouble("unmount", errno)),
+                Err(errno) => return Err(self.trouble("unmount", errno.into())),
             }
         }
         match fs::remove_file(&self.file) {
             Ok(()) => removed.push(format!("removed {}", self.file.display())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(cause) => {
-                return Err(PlaceTrouble::File { step: "remove", path: self.file.clone(), cause });
-            }
+            Err(cause) => return Err(self.trouble("remove", cause)),
         }
         Ok(removed)
     }
 
     /// Makes a namespace that the file holds.
     fn hold(&self) -> Result<(), PlaceTrouble> {
-        let failed = |step, cause| PlaceTrouble::File { step, path: self.file.clone(), cause };
-        File::options()
-            .create(true)
-            .append(true)
-            .open(&self.file)
-            .map_err(|cause| failed("make", cause))?;
+        let opened = File::options().create(true).append(true).open(&self.file);
+        opened.map_err(|cause| self.trouble("make", cause))?;
         let netns = Netns::create()?;
         let source = format!("/proc/self/fd/{}", netns.as_fd().as_raw_fd());
-        mount_bind(source, &self.file).map_err(|errno| failed("mount a namespace at", errno.into()))
+        let mounted = mount_bind(source, &self.file);
+        mounted.map_err(|errno| self.trouble("mount a namespace at", errno.into()))
     }
 
-    fn trouble(&self, step: &'static str, errno: Errno) -> PlaceTrouble {
-        PlaceTrouble::File { step, path: self.file.clone(), cause: errno.into() }
+    fn trouble(&self, step: &'static str, cause: io::Error) -> PlaceTrouble {
+        PlaceTrouble::File { step, path: self.file.clone(), cause }
     }
 }
 
 /// Addresses, then routes, of the interface inside; in its namespace.
 fn configure(desired: &DesiredHealthPlace) -> Result<(), PlaceTrouble> {
     let mut socket = Socket::open()?;
-    for name in ["lo", INSIDE] {
+    let mut up = |name| -> Result<Link, PlaceTrouble> {
         let link = socket.link_by_name(name)?.ok_or(PlaceTrouble::Vanished(INSIDE))?;
         socket.set_link_up(link.ifindex)?;
-    }
-    let inside = socket.link_by_name(INSIDE)?.ok_or(PlaceTrouble::Vanished(INSIDE))?;
+        Ok(link)
+    };
+    up("lo")?;
+    let inside = up(INSIDE)?;
     for address in desired.addresses.iter() {
         socket.add_address(inside.ifindex, IpNet::from(address))?;
     }

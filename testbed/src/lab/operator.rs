@@ -1,14 +1,13 @@
 //! A running operator.
 
 use std::{
-    io::{Read, Write},
-    net::{Ipv4Addr, SocketAddr, TcpStream},
+    net::{Ipv4Addr, SocketAddr},
     path::Path,
 };
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Process, binaries::directory};
+use super::{Process, binaries::directory, http_get};
 
 /// Where the first one serves its health; each next one two ports above.
 const PORT: u16 = 19_234;
@@ -39,11 +38,7 @@ impl Operator {
 
     /// What it says of its health, or why it does not.
     pub fn health(&self) -> Result<String> {
-        let mut stream = TcpStream::connect(self.health).context("its health is not served")?;
-        stream.write_all(b"GET /healthz HTTP/1.0\r\n\r\n")?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        let (head, body) = answer.split_once("\r\n\r\n").context("no answer")?;
+        let (head, body) = http_get(self.health, "/healthz").context("its health is not served")?;
         ensure!(head.contains(" 200 "), "{head}");
         Ok(body.trim().to_owned())
     }

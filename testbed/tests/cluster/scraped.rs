@@ -3,8 +3,6 @@
 
 use std::{
     fs,
-    io::{Read, Write},
-    net::TcpStream,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -12,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use volvox_packaging::monitoring::{DASHBOARD, RULES, SERVICE_MONITOR};
-use volvox_testbed::lab::{self, ApiServer, Process};
+use volvox_testbed::lab::{self, ApiServer, Process, http_get};
 
 use crate::{
     Cluster,
@@ -34,12 +32,8 @@ fn unreserved(text: &str) -> String {
 
 /// What Prometheus says at a path of its API.
 fn ask(path: &str) -> Result<Value> {
-    let mut stream = TcpStream::connect(PROMETHEUS)?;
-    stream.write_all(format!("GET /api/v1/{path} HTTP/1.0\r\n\r\n").as_bytes())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    let (_, body) = answer.split_once("\r\n\r\n").context("no answer")?;
-    let mut said: Value = serde_json::from_str(body)?;
+    let (_, body) = http_get(PROMETHEUS.parse()?, &format!("/api/v1/{path}"))?;
+    let mut said: Value = serde_json::from_str(&body)?;
     ensure!(said["status"] == "success", "{path}: {body}");
     Ok(said["data"].take())
 }

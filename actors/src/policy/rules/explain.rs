@@ -42,13 +42,10 @@ impl Repository {
         };
         PacketExplained {
             fate,
-            enforced: match self.settings().enforcement {
-                Enforcement::Never => false,
-                Enforcement::Always => true,
-                Enforcement::Default => {
-                    labels.has_reserved("init") || selected_by.iter().any(|policy| policy.enforces)
-                }
-            },
+            enforced: self
+                .settings()
+                .enforcement
+                .holds(labels, || selected_by.iter().any(|policy| policy.enforces)),
             selected_by,
             rules: Vec::new(),
             passed_on_by: self.passed_on_by(question, view).cloned(),

@@ -9,7 +9,7 @@ use super::{
     rule::{Clause, PortMatch, Rule},
     selector::SelectorKey,
 };
-use crate::model::{Direction, Families, IdentityId, IdentityScope, Labels, NamedPorts};
+use crate::model::{Direction, Families, Labels, NamedPorts};
 
 /// Keys of labels that people know by a shorter name.
 const SHORT: [(&str, &str); 2] =
@@ -117,11 +117,9 @@ fn of_peer(peer: &Peer, question: &PacketQuestion, labels: Option<&Labels>) -> (
 
 fn of_cidr(cidr: &CidrMatch, question: &PacketQuestion) -> (String, u32) {
     let PacketQuestion { address, peer, .. } = question;
-    let outside = peer.scope() == IdentityScope::LocalCidr
-        || [IdentityId::WORLD, IdentityId::WORLD_IPV4, IdentityId::WORLD_IPV6].contains(peer);
     let except = cidr.except.iter().find(|except| except.contains(address));
     let net = cidr.net;
-    match (net.contains(address), except, outside) {
+    match (net.contains(address), except, peer.is_outside()) {
         (true, _, false) => {
             (format!("{net} is meant: a CIDR never means pods and nodes of the cluster"), 2)
         }

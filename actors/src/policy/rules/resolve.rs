@@ -118,15 +118,8 @@ struct Resolution<'s, 'a> {
 impl<'a> Resolution<'_, 'a> {
     /// What is said of one direction.
     fn direction(&mut self, direction: Direction, rules: &[&'a Rule]) -> ResolvedSide {
-        let enforced = match self.settings.enforcement {
-            Enforcement::Never => false,
-            Enforcement::Always => true,
-            // An endpoint whose labels are not known yet gets nothing but what is meant for it.
-            Enforcement::Default => {
-                self.subject.labels.has_reserved("init")
-                    || rules.iter().any(|rule| rule.default_deny(direction))
-            }
-        };
+        let denies = || rules.iter().any(|rule| rule.default_deny(direction));
+        let enforced = self.settings.enforcement.holds(&self.subject.labels, denies);
         let own = |peer| Word { direction, peer, cell: PortPrefix::ALL, deny: false, clause: None };
         let speaks = |rule: &Rule| rule.clauses.iter().any(|it| it.direction == direction);
         let tiered = rules.iter().any(|rule| rule.rank.tier != PolicyTier::Network && speaks(rule));

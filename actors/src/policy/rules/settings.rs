@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::Families;
+use crate::model::{Families, Labels};
 
 /// When endpoints are held to policy, `--enable-policy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +33,17 @@ impl Enforcement {
     /// The one of that name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.name() == name)
+    }
+
+    /// Whether an endpoint with these labels is held to policy in a direction, of which it is said whether a
+    /// rule with default deny selects it.
+    pub(super) fn holds(self, labels: &Labels, is_denied: impl FnOnce() -> bool) -> bool {
+        match self {
+            Self::Never => false,
+            Self::Always => true,
+            // An endpoint whose labels are not known yet gets nothing but what is meant for it.
+            Self::Default => labels.has_reserved("init") || is_denied(),
+        }
     }
 }
 

@@ -103,7 +103,7 @@ fn why(flow: &Flow) -> Option<String> {
     let is_drop = flow.event_type.is_some_and(|it| it.kind == event::DROP);
     let reason = flow.event_type.and_then(|it| u8::try_from(it.sub_type).ok())?;
     let ip = flow.ip.as_ref().filter(|_| is_drop && is_by_policy(reason))?;
-    let (protocol, port) = match flow.l4.as_ref()?.protocol.as_ref()? {
+    let (protocol, port) = match flow.protocol()? {
         Protocol::Tcp(tcp) => (6, tcp.destination_port),
         Protocol::Udp(udp) => (17, udp.destination_port),
         Protocol::Sctp(sctp) => (132, sctp.destination_port),
@@ -122,11 +122,7 @@ fn why(flow: &Flow) -> Option<String> {
 /// Sender and receiver.
 fn ends(flow: &Flow) -> (String, String) {
     let ip = flow.ip.clone().unwrap_or_default();
-    let ports = match flow.l4.as_ref().and_then(|it| it.protocol.as_ref()) {
-        Some(Protocol::Tcp(tcp)) => Some((tcp.source_port, tcp.destination_port)),
-        Some(Protocol::Udp(it) | Protocol::Sctp(it)) => Some((it.source_port, it.destination_port)),
-        _ => None,
-    };
+    let ports = flow.protocol().and_then(Protocol::ports);
     let mac = flow.ethernet.clone().unwrap_or_default();
     let of = |address: &str, mac: &str, port, endpoint: &Option<_>, service: &Option<_>| {
         end(if address.is_empty() { mac } else { address }, port, endpoint, service)
@@ -178,16 +174,7 @@ fn kind(flow: &Flow) -> String {
             .and_then(DropReason::from_number)
             .map_or_else(|| format!("reason {}", it.sub_type), |it| it.text().to_owned()),
         event::POLICY_VERDICT => {
-            let matched = match flow.policy_match_type {
-                0 => "none",
-                1 => "L3-Only",
-                2 => "L3-L4",
-                3 => "L4-Only",
-                4 => "all",
-                5 => "L3-Proto",
-                6 => "Proto-Only",
-                _ => "unknown",
-            };
+            let matched = flow.policy_match().unwrap_or("unknown");
             let way = match flow.traffic_direction {
                 direction::INGRESS => "INGRESS",
                 direction::EGRESS => "EGRESS",

@@ -259,7 +259,7 @@ fn layer4(filter: &FlowFilter, tests: &mut Vec<Test>) -> Result<(), FilterError>
     }
     if !wanted.is_empty() {
         push(tests, move |flow| {
-            let is = |wanted: &&str| match protocol(flow) {
+            let is = |wanted: &&str| match flow.protocol() {
                 Some(Protocol::IcmpV4(Icmp { .. })) => ["icmp", "icmpv4"].contains(wanted),
                 Some(Protocol::IcmpV6(_)) => ["icmp", "icmpv6"].contains(wanted),
                 Some(Protocol::Tcp(_)) => *wanted == "tcp",
@@ -281,13 +281,13 @@ fn layer4(filter: &FlowFilter, tests: &mut Vec<Test>) -> Result<(), FilterError>
         });
         let wanted = ports.collect::<Result<Vec<_>, _>>()?;
         one_of(tests, &wanted, move |flow| {
-            let (from, to) = ports_of(flow)?;
-            Some(if of_source { from } else { to })
+            let (from, to) = flow.protocol()?.ports()?;
+            Some(if of_source { from } else { to } as u16)
         });
     }
     if !filter.tcp_flags.is_empty() {
         let wanted = filter.tcp_flags.clone();
-        push(tests, move |flow| match protocol(flow) {
+        push(tests, move |flow| match flow.protocol() {
             Some(Protocol::Tcp(tcp)) => {
                 let flags = tcp.flags.unwrap_or_default();
                 wanted.iter().any(|wanted| has_flags(wanted, &flags))
@@ -296,19 +296,6 @@ fn layer4(filter: &FlowFilter, tests: &mut Vec<Test>) -> Result<(), FilterError>
         });
     }
     Ok(())
-}
-
-fn protocol(flow: &Flow) -> Option<&Protocol> {
-    flow.l4.as_ref()?.protocol.as_ref()
-}
-
-fn ports_of(flow: &Flow) -> Option<(u16, u16)> {
-    let (from, to) = match protocol(flow)? {
-        Protocol::Tcp(tcp) => (tcp.source_port, tcp.destination_port),
-        Protocol::Udp(it) | Protocol::Sctp(it) => (it.source_port, it.destination_port),
-        _ => return None,
-    };
-    Some((from as u16, to as u16))
 }
 
 /// Whether all flags that are wanted are set.

@@ -142,6 +142,30 @@ pub struct Flow {
     pub summary: String,
 }
 
+impl Flow {
+    /// What layer 4 is, if that is known.
+    pub fn protocol(&self) -> Option<&Protocol> {
+        self.l4.as_ref()?.protocol.as_ref()
+    }
+
+    /// What a policy's row named, of a verdict.
+    pub fn policy_match(&self) -> Option<&'static str> {
+        let names = ["none", "L3-Only", "L3-L4", "L4-Only", "all", "L3-Proto", "Proto-Only"];
+        names.get(usize::try_from(self.policy_match_type).ok()?).copied()
+    }
+}
+
+impl Protocol {
+    /// Ports of sender and receiver.
+    pub fn ports(&self) -> Option<(u32, u32)> {
+        match self {
+            Self::Tcp(tcp) => Some((tcp.source_port, tcp.destination_port)),
+            Self::Udp(it) | Self::Sctp(it) => Some((it.source_port, it.destination_port)),
+            _ => None,
+        }
+    }
+}
+
 /// Ethernet addresses.
 #[derive(Clone, PartialEq, Message)]
 pub struct Ethernet {

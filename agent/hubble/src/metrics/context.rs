@@ -180,28 +180,22 @@ fn ends(flow: &Flow) -> [End<'_>; 2] {
 }
 
 impl End<'_> {
+    /// What a word of [`TELLING`] says.
     fn say(&self, word: &str) -> String {
+        let within_namespace = |what| within(&self.label("namespace"), &self.label(what));
         match word {
-            "ip" => return self.address.to_owned(),
-            "dns" => return self.names.join(","),
-            _ => {}
-        }
-        let Some(endpoint) = self.endpoint else { return String::new() };
-        let workload = endpoint.workloads.first();
-        match word {
-            "identity" => endpoint.labels.join(","),
-            "namespace" => endpoint.namespace.clone(),
-            "pod" => within(&endpoint.namespace, &endpoint.pod_name),
-            "pod-name" => endpoint.pod_name.clone(),
-            "reserved-identity" => reserved(endpoint),
-            "workload" => {
-                workload.map_or(String::new(), |it| within(&endpoint.namespace, &it.name))
-            }
-            "workload-name" => workload.map_or(String::new(), |it| it.name.clone()),
-            _ => self.label("app"),
+            "dns" => self.names.join(","),
+            "identity" => self.endpoint.map_or(String::new(), |it| it.labels.join(",")),
+            "pod" => within_namespace("pod"),
+            "pod-name" => self.label("pod"),
+            "reserved-identity" => self.endpoint.map_or(String::new(), reserved),
+            "workload" => within_namespace("workload"),
+            "workload-name" => self.label("workload"),
+            same => self.label(same),
         }
     }
 
+    /// What a label of [`LABELS`] says, behind whose it is.
     fn label(&self, what: &str) -> String {
         if what == "ip" {
             return self.address.to_owned();

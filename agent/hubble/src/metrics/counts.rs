@@ -12,8 +12,6 @@ use crate::{
 const POLICY_DENIED: i32 = 133;
 /// The identity of the node itself, which reaches its pods in any case.
 const HOST: u32 = 1;
-/// What a policy's row named, by number.
-const MATCHES: [&str; 7] = ["none", "l3-only", "l3-l4", "l4-only", "all", "l3-proto", "proto-only"];
 
 /// A metric, with its own options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,7 +161,7 @@ fn flow_labels(flow: &Flow) -> Labels {
 }
 
 fn tcp_labels(flow: &Flow) -> Vec<Labels> {
-    let Some(Protocol::Tcp(tcp)) = layer4(flow) else { return Vec::new() };
+    let Some(Protocol::Tcp(tcp)) = flow.protocol() else { return Vec::new() };
     let Some(flags) = tcp.flags else { return Vec::new() };
     let flags = [
         (flags.fin, "FIN"),
@@ -177,7 +175,7 @@ fn tcp_labels(flow: &Flow) -> Vec<Labels> {
 }
 
 fn icmp_labels(flow: &Flow) -> Option<Labels> {
-    if !matches!(layer4(flow)?, Protocol::IcmpV4(_) | Protocol::IcmpV6(_)) {
+    if !matches!(flow.protocol()?, Protocol::IcmpV4(_) | Protocol::IcmpV6(_)) {
         return None;
     }
     let (_, kind) = flow.summary.split_once(' ')?;
@@ -215,25 +213,20 @@ fn policy_labels(flow: &Flow) -> Option<Labels> {
         direction::EGRESS => "egress",
         _ => "traffic_direction_unknown",
     };
-    let matched = usize::try_from(flow.policy_match_type).ok().and_then(|it| MATCHES.get(it));
     Some(vec![
         ("direction", way.to_owned()),
-        ("match", matched.copied().unwrap_or("unknown").to_owned()),
+        ("match", flow.policy_match().unwrap_or("unknown").to_ascii_lowercase()),
         ("action", verdict_name(flow).to_ascii_lowercase()),
     ])
 }
 
-fn layer4(flow: &Flow) -> Option<&Protocol> {
-    flow.l4.as_ref()?.protocol.as_ref()
-}
-
 fn is_syn(flow: &Flow) -> bool {
-    let Some(Protocol::Tcp(tcp)) = layer4(flow) else { return true };
+    let Some(Protocol::Tcp(tcp)) = flow.protocol() else { return true };
     tcp.flags.is_some_and(|flags| flags.syn && !flags.ack)
 }
 
 fn protocol(flow: &Flow) -> &'static str {
-    match layer4(flow) {
+    match flow.protocol() {
         Some(Protocol::Tcp(_)) => "TCP",
         Some(Protocol::Udp(_)) => "UDP",
         Some(Protocol::IcmpV4(_)) => "ICMPv4",
@@ -247,11 +240,7 @@ fn protocol(flow: &Flow) -> &'static str {
 
 /// The receiver's port; 0 where the protocol has none.
 fn port(flow: &Flow) -> Option<u32> {
-    Some(match layer4(flow)? {
-        Protocol::Tcp(tcp) => tcp.destination_port,
-        Protocol::Udp(ports) | Protocol::Sctp(ports) => ports.destination_port,
-        _ => 0,
-    })
+    Some(flow.protocol()?.ports().map_or(0, |(_, to)| to))
 }
 
 fn family(flow: &Flow) -> &'static str {

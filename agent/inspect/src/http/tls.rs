@@ -123,6 +123,18 @@ impl Tls {
 }
 
 impl TlsFiles {
+    /// Those that settings name; nothing without a certificate and its key.
+    pub fn named(
+        flags: [&'static str; 3],
+        certificate: Option<&PathBuf>,
+        key: Option<&PathBuf>,
+        authorities: &[String],
+    ) -> Option<Self> {
+        let (certificate, key) = (certificate?.clone(), key?.clone());
+        let client_authorities = authorities.iter().map(PathBuf::from).collect();
+        Some(Self { flags, certificate, key, client_authorities })
+    }
+
     fn times(&self) -> Vec<Option<SystemTime>> {
         let Self { certificate, key, client_authorities, .. } = self;
         let all = [certificate, key].into_iter().chain(client_authorities);

@@ -32,6 +32,13 @@ pub struct Status {
     pub msg: String,
 }
 
+impl Status {
+    /// Of the agent: its version, and what is wrong with it first of all, if anything is.
+    pub fn version_and_trouble(&self) -> (&str, &str) {
+        self.msg.split_once("; ").unwrap_or((&self.msg, ""))
+    }
+}
+
 /// What a brief answer leaves out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]

@@ -10,7 +10,10 @@ use volvox_actors::{
     policy::{
         identity::IdentityMsg,
         ipcache::{IpcacheEntry, IpcacheMsg},
-        rules::{PacketExplained, PacketFate, PacketQuestion, PolicyMsg},
+        rules::{
+            PacketExplained, PacketFate, PacketQuestion, PolicyMsg,
+            protocol::{ICMP, ICMPV6},
+        },
     },
     ports::BackendState,
     services::service_cache::{ServiceView, ServicesMsg},
@@ -34,8 +37,6 @@ use crate::api::{
 const WHAT: &str = "GET /volvox/traffic";
 /// Of more backends than these the rest is not looked at: each costs several questions.
 const PATHS_MAX: usize = 64;
-const ICMP: u8 = 1;
-const ICMPV6: u8 = 58;
 
 /// One end, as it is known here.
 #[derive(Clone, Debug)]
@@ -215,11 +216,9 @@ async fn of_address(
         Families { ipv4: api.facts.ipv4_range.is_some(), ipv6: api.facts.ipv6_range.is_some() };
     let world = families.world(address.is_ipv4()).unwrap_or(IdentityId::WORLD);
     let identity = found.map_or(world, |(_, entry)| entry.identity);
-    let is_world =
-        [IdentityId::WORLD, IdentityId::WORLD_IPV4, IdentityId::WORLD_IPV6].contains(&identity);
     let kind = match identity {
         IdentityId::HOST => "node",
-        _ if is_world || identity.scope() == IdentityScope::LocalCidr => "outside",
+        _ if identity.is_outside() => "outside",
         IdentityId::REMOTE_NODE | IdentityId::KUBE_APISERVER => "remote-node",
         _ if identity.scope() == IdentityScope::RemoteNode => "remote-node",
         _ => "remote-pod",
