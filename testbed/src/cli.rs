@@ -4,11 +4,12 @@ use std::path::Path;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use volvox_sim as sim;
 
 use crate::{
     bench, chaos, cluster, demo, kernels,
     lab::{self, build},
-    picture, sim, tidy,
+    picture, tidy,
 };
 
 /// `cargo testbed VERB`.

@@ -4,13 +4,13 @@ use std::{process::Command, thread, time::Duration};
 
 use anyhow::{Result, bail};
 use comfy_table::{Cell, CellAlignment, Table, presets};
+use volvox_sim::random::Random;
 
 use crate::{
     fleet::Fleet,
     judge::{Judge, Judgement},
     lab::Through,
     progress::Progress,
-    random::Random,
     traffic::{Kind, Report},
 };
 

@@ -6,7 +6,7 @@
 //! [`judge`] says whether somebody noticed. [`picture`] is of the dashboard. [`tidy`] looks at the
 //! sources.
 //! [`kernels`] tries it all in virtual machines of other kernels.
-//! The [simulator](sim) needs none of this: it lives through thousands of nodes in memory.
+//! The simulator, [`volvox_sim`], needs none of this: it lives through thousands of nodes in memory.
 
 pub mod bench;
 pub mod chaos;
@@ -21,7 +21,5 @@ pub mod kernels;
 pub mod lab;
 pub mod picture;
 pub mod progress;
-pub mod random;
-pub mod sim;
 pub mod tidy;
 pub mod traffic;

@@ -14,9 +14,9 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use volvox_sim::random::Random;
 use volvox_testbed::{
     lab::{self, Binaries, Neighbour, Netns, Node, Pod, Through, wait_for},
-    random::Random,
     traffic::{Kind, Plan, Stream, stop_clean},
 };
 

@@ -8,9 +8,9 @@ use std::{
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
+use volvox_sim::random::Random;
 use volvox_testbed::{
     lab::{self, Binaries, Neighbour, Netns, Node, Pod, Setup, Through},
-    random::Random,
     traffic::{Kind, Plan, Stream, stop_clean},
 };
 

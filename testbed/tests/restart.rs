@@ -4,11 +4,11 @@ use std::{fs, net::SocketAddr, path::Path, process::Command, thread, time::Durat
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
+use volvox_sim::random::Random;
 use volvox_testbed::{
     fleet::{Fleet, PORT},
     lab::{self, Calls, Inventory, Metrics, Node, Through},
     progress::Progress,
-    random::Random,
     traffic::{Kind, Plan, Stream, stop_clean},
 };
 

@@ -1,19 +1,24 @@
 //! The simulator: that nodes live through what it does to them, that it can fail, that it repeats.
 
-use std::{collections::BTreeSet, env, fs, path::Path, process::Command};
+use std::{
+    collections::BTreeSet,
+    env, fs, iter,
+    path::Path,
+    process::Command,
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+};
 
 use volvox_actors_simulated::mutants::Mutant;
 use volvox_inspect::dashboard::Opened;
-use volvox_testbed::{
-    lab::Binaries,
-    sim::{
-        history::{action::Action, draw::draw, scenarios},
-        operators,
-        record::trace::Trace,
-        seeds_until_caught,
-        world::node::Node,
-    },
+use volvox_sim::{
+    history::{action::Action, draw::draw, scenarios},
+    operators,
+    record::trace::Trace,
+    seeds_until_caught,
+    world::node::Node,
 };
+use volvox_testbed::lab::Binaries;
 
 /// How many random histories are lived through here; `cargo testbed sim --seeds N` takes more.
 const SEEDS: u64 = 40;
@@ -63,20 +68,21 @@ fn every_scenario_ends_well() {
     }
 }
 
-/// Which of every other known bug are not found: of all of them one processor is busy for long.
-fn survivors(first: usize) -> Vec<&'static str> {
-    let survives = |mutant: &&Mutant| seeds_until_caught(**mutant, MUTANT_SEEDS).is_none();
-    Mutant::ALL.iter().skip(first).step_by(2).filter(survives).map(|it| it.name()).collect()
-}
-
+/// Each processor takes the next one: some are found at once, some after long.
 #[test]
 fn known_bugs_are_found() {
-    assert_eq!(survivors(0), [""; 0]);
-}
-
-#[test]
-fn known_bugs_are_found_by_another_processor() {
-    assert_eq!(survivors(1), [""; 0]);
+    let next = AtomicUsize::new(0);
+    let look = || -> Vec<&'static str> {
+        let taken = iter::from_fn(|| Mutant::ALL.get(next.fetch_add(1, Ordering::Relaxed)));
+        let survives = |mutant: &&Mutant| seeds_until_caught(**mutant, MUTANT_SEEDS).is_none();
+        taken.filter(survives).map(|mutant| mutant.name()).collect()
+    };
+    let processors = thread::available_parallelism().expect("their number is known").get();
+    let survivors: Vec<_> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..processors).map(|_| scope.spawn(look)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("it looks to its end")).collect()
+    });
+    assert_eq!(survivors, [""; 0]);
 }
 
 /// What is set up, in whatever order, once or twice, with kills and pauses between, comes to the
@@ -145,14 +151,34 @@ fn a_history_can_be_looked_at_with_the_agent_s_tools() {
     fs::remove_dir_all(&dir).expect("it is still there");
 }
 
-/// The programs that run on nodes hold nothing of the mutants; this test's own holds them all.
+/// A release holds nothing of the mutants: the place that decides it is compiled as a release compiles
+/// it, and as the testbed does, which holds them all.
 #[test]
-fn no_known_bug_is_built_into_the_agent() {
-    let agent = Binaries::find().expect("it is built").agent;
-    let own = env::current_exe().expect("it has a path");
-    assert_eq!(names_in(&agent), BTreeSet::new());
+fn no_known_bug_is_built_into_a_release() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("it lies in the workspace");
+    let dir = tempfile::tempdir().expect("a directory of its own");
+    fs::write(dir.path().join("lib.rs"), "pub mod mutants;").expect("there is room");
+    fs::create_dir(dir.path().join("mutants")).expect("there is room");
+    for file in ["mutants.rs", "mutants/switch.rs"] {
+        let source = root.join("actors/src").join(file);
+        fs::copy(source, dir.path().join(file)).expect("it is there");
+    }
+    let compiled = |name: &str, profile: &[&str]| {
+        let library = dir.path().join(name);
+        let mut rustc = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+        rustc.args(["--edition=2024", "--crate-type=rlib", "--crate-name=mutants"]).args(profile);
+        rustc.arg("-o").arg(&library).arg(dir.path().join("lib.rs"));
+        let output = rustc.output().expect("rustc runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        names_in(&library)
+    };
     let all = Mutant::ALL.iter().map(|mutant| mutant.name()).collect();
-    assert_eq!(names_in(&own), all, "this is how it would be seen");
+    assert_eq!(compiled("testbed.rlib", &["-Cdebug-assertions=on"]), all, "this is how it is seen");
+    assert_eq!(compiled("release.rlib", &["-Copt-level=3"]), BTreeSet::new());
+
+    let manifest = fs::read_to_string(root.join("Cargo.toml")).expect("it can be read");
+    let (_, release) = manifest.split_once("[profile.release]").expect("a release is described");
+    assert!(!release.contains("debug-assertions"), "a release has no debug assertions");
 }
 
 /// The names of mutants that a program holds.

@@ -185,13 +185,15 @@ fn numbers(flight: &Flight) -> BTreeSet<u64> {
 
 /// Reads the ring of a life.
 pub(super) fn read(state_dir: &Path, life: &Lifetime) -> Result<Flight, ClientError> {
-    let path: PathBuf = match life {
-        Lifetime::Current => state_dir.join(CURRENT),
-        Lifetime::Previous => state_dir.join(PREVIOUS),
-        Lifetime::Number(number) => of_number(state_dir, *number)?,
-        Lifetime::File(path) => return Ok(Flight::clone(Opened::read(path)?.flight())),
+    let failed = |error: flight::FlightFileError| ClientError::Failed(error.to_string());
+    let mut flight = match life {
+        Lifetime::Current => flight::open(&state_dir.join(CURRENT)).map_err(failed)?,
+        Lifetime::Previous => flight::open(&state_dir.join(PREVIOUS)).map_err(failed)?,
+        Lifetime::Number(number) => {
+            flight::open(&of_number(state_dir, *number)?).map_err(failed)?
+        }
+        Lifetime::File(path) => Flight::clone(Opened::read(path)?.flight()),
     };
-    let mut flight = flight::open(&path).map_err(|error| ClientError::Failed(error.to_string()))?;
     flight.life.previous |= !is_running(&flight.life);
     Ok(flight)
 }

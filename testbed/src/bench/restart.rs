@@ -3,13 +3,13 @@
 use std::{thread, time::Duration};
 
 use anyhow::{Result, ensure};
+use volvox_sim::random::Random;
 
 use super::{Figure, Options, Unit, losses::Losses};
 use crate::{
     fleet::Fleet,
     lab::{Inventory, Metrics},
     progress::Progress,
-    random::Random,
 };
 
 /// Series whose sum over endpoints' objects is `restart.kernel_writes`.

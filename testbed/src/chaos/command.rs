@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use clap::Subcommand;
 use comfy_table::{Table, presets};
 use serde_json::json;
+use volvox_sim::history::scenarios;
 
 use super::{
     explain, gauntlet, html,
@@ -19,7 +20,7 @@ use super::{
     schema::schema,
     sim,
 };
-use crate::{judge::Verdict, lab, sim::history::scenarios};
+use crate::{judge::Verdict, lab};
 
 /// What could not be judged, and what is no history.
 const NOT_JUDGED: i32 = 2;

@@ -19,6 +19,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use volvox_sim::random::Random;
 
 use super::{
     explain,
@@ -31,7 +32,6 @@ use crate::{
     judge::{Finding, Judge, Leftovers, Measure, leftovers},
     lab::{Binaries, Disk, Etcd, Injection, Node, Pod, cni},
     progress::Progress,
-    random::Random,
     traffic::Responder,
 };
 

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use volvox_actors_simulated::mutants;
+use volvox_sim::{record::trace::Trace, world::node::Node};
 
 use super::{
     expected::expected,
@@ -14,10 +15,7 @@ use super::{
     mutant,
     outcome::{Done, Outcome, Place},
 };
-use crate::{
-    judge::{Finding, Measure},
-    sim::{record::trace::Trace, world::node::Node},
-};
+use crate::judge::{Finding, Measure};
 
 pub(super) use translate::Translation;
 

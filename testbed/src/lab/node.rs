@@ -12,9 +12,9 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use serde_json::Value;
+use volvox_sim::random::Random;
 
 use super::{Binaries, PATIENCE, Process, Rest, strace};
-use crate::random::Random;
 
 /// Everything that the lab's node writes is below this, in the lab's own file system; what others
 /// write is beside it.

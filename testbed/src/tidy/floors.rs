@@ -8,11 +8,9 @@ use std::{
 
 use super::{Problem, Tree, imports::imports};
 
-/// A tree of modules that has floors.
+/// A crate whose modules have floors.
 struct House {
     root: &'static str,
-    /// The modules that it is in, from its crate's root.
-    within: &'static [&'static str],
     /// The lowest first. Test benches and the fuzzers' functions lie beside them and may use all.
     floors: &'static [&'static str],
     /// Floors that are folders of modules; the others are one module each.
@@ -22,7 +20,6 @@ struct House {
 const HOUSES: [House; 2] = [
     House {
         root: "actors/src",
-        within: &[],
         floors: &[
             "mutants",
             "host",
@@ -41,9 +38,9 @@ const HOUSES: [House; 2] = [
         folders: &["policy", "endpoints", "services", "node", "cluster", "operator"],
     },
     House {
-        root: "testbed/src/sim",
-        within: &["sim"],
+        root: "testbed/sim/src",
         floors: &[
+            "random",
             "record",
             "model",
             "history",
@@ -124,11 +121,7 @@ impl House {
 
     /// What a module names of the house, with the line where it does.
     fn targets(&self, text: &str, module: &[String]) -> Vec<(usize, Vec<String>)> {
-        let within: Vec<String> = self.within.iter().map(|name| (*name).to_owned()).collect();
-        let whole = [within.as_slice(), module].concat();
-        let inside = |path: Vec<String>| path.strip_prefix(within.as_slice()).map(<[_]>::to_vec);
-        let found = imports(text, &whole).into_iter();
-        found.filter_map(|(line, path)| Some((line, inside(path)?))).collect()
+        imports(text, module)
     }
 
     /// Modules of a folder that use each other, if any do.
@@ -201,20 +194,20 @@ mod tests {
     }
 
     #[test]
-    fn a_house_inside_of_a_crate_has_floors_too() {
+    fn the_simulator_has_floors_too() {
         let files = [
-            ("testbed/src/sim/world/node.rs", "use crate::{lab::X, sim::oracle::Y};\n"),
+            ("testbed/sim/src/world/node.rs", "use crate::{random::X, oracle::Y};\n"),
             (
-                "testbed/src/sim/oracle/a.rs",
-                "use super::Oracle;\nuse crate::{random::R, sim::world::node::Z};\n",
+                "testbed/sim/src/oracle/a.rs",
+                "use super::Oracle;\nuse crate::{random::R, world::node::Z};\n",
             ),
-            ("testbed/src/sim/model/a.rs", "use super::{b::C, super::history::D};\n"),
-            ("testbed/src/sim/model/b.rs", "use crate::sim::model::a::E;\n"),
+            ("testbed/sim/src/model/a.rs", "use super::{b::C, super::history::D};\n"),
+            ("testbed/sim/src/model/b.rs", "use crate::model::a::E;\n"),
         ];
         let want = [
-            ("testbed/src/sim/model/a.rs".to_owned(), 1),
-            ("testbed/src/sim/oracle/a.rs".to_owned(), 2),
-            ("testbed/src/sim/model".to_owned(), 0),
+            ("testbed/sim/src/model/a.rs".to_owned(), 1),
+            ("testbed/sim/src/oracle/a.rs".to_owned(), 2),
+            ("testbed/sim/src/model".to_owned(), 0),
         ];
         assert_eq!(found(&files), want);
     }

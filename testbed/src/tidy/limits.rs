@@ -29,7 +29,7 @@ const LARGER: [(&str, &str, &str); 18] = [
     ("agent/hubble/src/messages/flow.rs", "Flow", "the API's members"),
     ("agent/hubble/src/messages/flow.rs", "TcpFlagSet", "TCP's flags, as the API has them"),
     ("agent/hubble/src/messages/filter.rs", "FlowFilter", "the API's members"),
-    ("testbed/src/sim/history/action.rs", "fmt", "one arm for each action"),
+    ("testbed/sim/src/history/action.rs", "fmt", "one arm for each action"),
     ("bpf-progs/src/features.rs", "Features", "one flag for each feature of the datapath"),
 ];
 

@@ -12,10 +12,8 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use volvox_testbed::{
-    lab::{self, Netns, Pod, Setup, wait_for},
-    random::Random,
-};
+use volvox_sim::random::Random;
+use volvox_testbed::lab::{self, Netns, Pod, Setup, wait_for};
 
 const PORT: u16 = 8080;
 const NODE_PORT: u16 = 30_080;

@@ -22,12 +22,12 @@ use rustix::{
     process::{Resource, getrlimit, setrlimit},
 };
 use serde_json::{Value, json};
+use volvox_sim::random::Random;
 use volvox_testbed::{
     lab::{
         self, Binaries, Cgroup, Injection, Neighbour, Netns, Node, Pod, Setup, Through,
         objects::{list, service, slice},
     },
-    random::Random,
     traffic::{Kind, Plan, Stream, stop_clean},
 };
 

@@ -11,9 +11,9 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use volvox_sim::random::Random;
 
 use super::{calls::Moment, walks::Walk};
-use crate::random::Random;
 
 /// Somebody noticed.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -1,8 +1,7 @@
 //! Policies of manifests as the simulator's model has them.
 
 use serde_json::Value;
-
-use crate::sim::model::policies::{App, Clause, Peers, Policy, Says, Way};
+use volvox_sim::model::policies::{App, Clause, Peers, Policy, Says, Way};
 
 /// Which labels the simulator's pods stand for: values of the label `app`, in the order in which they came.
 #[derive(Clone, Default)]

@@ -2,6 +2,18 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use volvox_sim::{
+    history::{
+        action::{self, Action},
+        events::{Removal, StoreEvent},
+    },
+    model::{
+        PODS,
+        policies::{App, PROBES, Peer, Policy, Way, passes},
+    },
+    random::Random,
+};
+
 use super::policies::{Apps, policy};
 use crate::{
     chaos::{
@@ -9,17 +21,6 @@ use crate::{
         history::{
             Death, Expected, Fault, Flow, History, Labels, Manifest, ManifestName, Name, Phase,
             Reach, Span, Step, Target,
-        },
-    },
-    random::Random,
-    sim::{
-        history::{
-            action::{self, Action},
-            events::{Removal, StoreEvent},
-        },
-        model::{
-            PODS,
-            policies::{App, PROBES, Peer, Policy, Way, passes},
         },
     },
     traffic::Kind,
