@@ -221,19 +221,22 @@ int cil_from_netdev(struct __sk_buff *skb)
 	return bpf_redirect(skb->ifindex, 0);
 }
 
-/* Whether a device's address stands for endpoints. */
-always_inline bool masquerades(const struct flow *flow, const struct device *device)
+/* Whether a device's address stands for that endpoint. */
+always_inline bool masquerades(const struct flow *flow, const struct lxc_row *lxc, const struct device *device)
 {
 	__u16 flag = flow->family == FAMILY_IPV4 ? DEVICE_MASQUERADE_IPV4 : DEVICE_MASQUERADE_IPV6;
+	__u32 skip = flow->family == FAMILY_IPV4 ? LXC_SKIP_MASQUERADE_V4 : LXC_SKIP_MASQUERADE_V6;
 
+	if (lxc && lxc->flags & skip)
+		return false;
 	return snat_is_on(flow->family) && device->flags & flag && !address_is_zero(&device->own);
 }
 
 /* What an endpoint sends by way of the stack. */
 always_inline int from_endpoint(struct __sk_buff *skb, const struct flow *flow, struct packet *packet,
-				const struct device *device)
+				const struct lxc_row *lxc, const struct device *device)
 {
-	if (!masquerades(flow, device))
+	if (!masquerades(flow, lxc, device))
 		return TC_ACT_OK;
 	if (flow->family == FAMILY_IPV4)
 		return masquerade_ipv4(skb, packet, &device->own);
@@ -280,9 +283,9 @@ subprogram int is_masqueraded(const struct packet *packet, int family)
 /* An endpoint's error about a flow for which no address of the node stands shows the endpoint's own: that leaves only
  * where whoever hears it knows it. */
 always_inline int error_of_endpoint(struct __sk_buff *skb, const struct flow *flow, const struct packet *packet,
-				    const struct device *device)
+				    const struct lxc_row *lxc, const struct device *device)
 {
-	if (!masquerades(flow, device) || was_asked(skb, packet, flow->family) ||
+	if (!masquerades(flow, lxc, device) || was_asked(skb, packet, flow->family) ||
 	    !is_masqueraded(packet, flow->family))
 		return 0;
 	return DEVICE_DROP(DROP_NAT_UNSUPPORTED);
@@ -302,11 +305,11 @@ always_inline int depart(struct __sk_buff *skb, struct flow *flow, struct packet
 		if (packet->node_port)
 			return lb_reverse(skb, packet, flow->family);
 		code = snat_error(skb, packet, flow->family, false);
-		return code == SNAT_NONE && lxc && !is_own ? error_of_endpoint(skb, flow, packet, device) : code;
+		return code == SNAT_NONE && lxc && !is_own ? error_of_endpoint(skb, flow, packet, lxc, device) : code;
 	}
 	/* Its mark tells an endpoint's, too, whose row is not there. */
 	if (lxc ? !is_own : (skb->mark & MARK_KIND) == MARK_KIND_IDENTITY)
-		return from_endpoint(skb, flow, packet, device);
+		return from_endpoint(skb, flow, packet, lxc, device);
 	return from_host(skb, flow, packet, device, is_own);
 }
 

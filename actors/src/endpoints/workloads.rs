@@ -16,6 +16,6 @@ mod tests;
 
 pub use actor::{Workloads, WorkloadsView};
 pub use error::ObjectError;
-pub use messages::{PodFacts, WorkloadsMsg, WorkloadsNews};
+pub use messages::{PodFacts, PoolsRequest, WorkloadsMsg, WorkloadsNews};
 pub use pools::PodPoolNames;
 pub(crate) use reported::is_given_by_the_cluster;

@@ -1,9 +1,11 @@
 //! IPv4 and IPv6: which are enabled, and what identity the world has in each.
 
+use serde::Serialize;
+
 use super::IdentityId;
 
 /// Address families: those that are enabled, say.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Families {
     /// IPv4.
     pub ipv4: bool,

@@ -65,6 +65,10 @@ pub mod config_flags {
 pub mod lxc_flags {
     /// The address is the node's own.
     pub const HOST: u32 = 1;
+    /// What is sent from this IPv4 address leaves the cluster with it.
+    pub const SKIP_MASQUERADE_V4: u32 = 4;
+    /// The same of an IPv6 address.
+    pub const SKIP_MASQUERADE_V6: u32 = 8;
 }
 
 /// Under this interface stands the configuration of the host endpoint: the loopback interface, which

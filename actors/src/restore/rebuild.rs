@@ -8,8 +8,10 @@ use super::{
     report::{EndpointReport, RestoreOutcome},
 };
 use crate::{
-    endpoints::endpoint::{EndpointSpec, chained_datapath, options},
-    model::{EndpointId, EndpointKind, IdentityId, Labels},
+    endpoints::endpoint::{
+        EndpointSpec, chained_datapath, options, unmasqueraded_in_kernel, unmasqueraded_properties,
+    },
+    model::{Addresses, EndpointId, EndpointKind, IdentityId, Labels},
     ports::{ConfigRow, EndpointRow, HOST_IFINDEX, KernelSnapshot, config_flags},
     state_directory::IdentityTable,
 };
@@ -38,7 +40,7 @@ pub(super) fn from_kernel(
         }
         (Some(row), _) => {
             notes.push("made from the kernel's record volvox_endpoint".to_owned());
-            of_row(row)
+            of_row(row, kernel)
         }
         (None, Some(config)) => {
             notes.push("made from the rows volvox_config and cilium_lxc".to_owned());
@@ -103,7 +105,7 @@ fn is_host(row: Option<&EndpointRow>, config: Option<&ConfigRow>) -> bool {
         || config.is_some_and(|config| config.ifindex == HOST_IFINDEX)
 }
 
-fn of_row(row: &EndpointRow) -> EndpointSpec {
+fn of_row(row: &EndpointRow, kernel: &KernelSnapshot) -> EndpointSpec {
     EndpointSpec {
         container_id: row.container_id.clone(),
         container_ifname: row.container_ifname.clone(),
@@ -117,12 +119,17 @@ fn of_row(row: &EndpointRow) -> EndpointSpec {
         pod_uid: row.pod_uid.clone(),
         netns_cookie: row.netns_cookie,
         datapath_configuration: datapath(row.chained),
+        properties: properties(row.addresses, kernel),
         ..EndpointSpec::default()
     }
 }
 
 fn datapath(chained: bool) -> Value {
     if chained { chained_datapath() } else { Value::default() }
+}
+
+fn properties(addresses: Addresses, kernel: &KernelSnapshot) -> Value {
+    unmasqueraded_properties(unmasqueraded_in_kernel(kernel, addresses.iter()))
 }
 
 fn of_config(config: &ConfigRow, kernel: &KernelSnapshot) -> EndpointSpec {
@@ -134,6 +141,7 @@ fn of_config(config: &ConfigRow, kernel: &KernelSnapshot) -> EndpointSpec {
         node_mac: config.node_mac,
         addresses: config.addresses,
         datapath_configuration: datapath(config.flags & config_flags::CHAINED != 0),
+        properties: properties(config.addresses, kernel),
         ..EndpointSpec::default()
     }
 }

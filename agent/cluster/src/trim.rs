@@ -13,6 +13,8 @@ const PARTS: [&str; 5] = ["metadata", "security-labels", "spec", "specs", "statu
 const METADATA: [&str; 4] = ["labels", "name", "namespace", "uid"];
 /// of an identity,
 const IDENTITY_METADATA: [&str; 2] = ["annotations", "name"];
+/// of a pool,
+const POOL_METADATA: [&str; 3] = ["annotations", "labels", "name"];
 /// of what has an owner that counts, such as what this node keeps true,
 const OWN_METADATA: [&str; 6] =
     ["annotations", "labels", "name", "namespace", "ownerReferences", "uid"];
@@ -21,6 +23,8 @@ const OPERATOR_METADATA: [&str; 6] =
     ["annotations", "name", "namespace", "ownerReferences", "resourceVersion", "uid"];
 /// and of its annotations: that an identity is to go, and that a CiliumNode is to stay;
 const OPERATOR_ANNOTATIONS: [&str; 3] = [HEARTBEAT, "cilium.io/do-not-gc", PREFIX_MARK];
+/// that pods of a pool are not masqueraded,
+const SKIP_MASQUERADE: &str = "ipam.cilium.io/skip-masquerade";
 /// that an identity is to go,
 const HEARTBEAT: &str = "io.cilium.heartbeat";
 /// and which life of an agent looked first for prefixes of pools.
@@ -66,11 +70,15 @@ fn for_agent(resource: &Resource, object: &mut Map<String, Value>) {
         match resource.kind {
             "CiliumNode" | "CiliumEndpoint" => keep(metadata, &OWN_METADATA),
             "CiliumIdentity" => keep(metadata, &IDENTITY_METADATA),
+            "CiliumPodIPPool" => keep(metadata, &POOL_METADATA),
             _ => keep(metadata, &METADATA),
         }
         match (resource.kind, metadata.get_mut("annotations")) {
             ("CiliumIdentity", Some(Value::Object(annotations))) => keep(annotations, &[HEARTBEAT]),
             ("CiliumNode", Some(Value::Object(annotations))) => keep(annotations, &[PREFIX_MARK]),
+            ("CiliumPodIPPool", Some(Value::Object(annotations))) => {
+                keep(annotations, &[SKIP_MASQUERADE]);
+            }
             _ => drop(metadata.remove("annotations")),
         }
     }

@@ -6,14 +6,15 @@ use std::{net::IpAddr, time::Duration};
 use hyper::Method;
 use serde_json::Value;
 use volvox_actors::{
-    model::{Addresses, Mac},
+    endpoints::endpoint::unmasqueraded_properties,
+    model::{Addresses, Families, Mac},
     ports::Link,
 };
 use volvox_rest::{
     RestError, escape,
     models::{
         AddressPair, Configuration, ConfigurationStatus, Endpoint, EndpointChangeRequest,
-        IpamResponse, NodeAddressing,
+        IpamAddressResponse, IpamResponse, NodeAddressing,
     },
 };
 
@@ -31,6 +32,10 @@ use super::{
 
 /// How long the agent may take to allocate addresses.
 const IPAM_DEADLINE: Duration = Duration::from_secs(10);
+/// Ethernet's own: a pair has it until the agent has said what fits.
+const DEVICE_MTU: u32 = 1500;
+/// How often the runtime comes round until a request is written: connected, handed on, sent.
+const TURNS: usize = 8;
 
 /// Connects the container. What it made until it failed or was cancelled stands in `undo`.
 pub(super) async fn add(
@@ -48,7 +53,15 @@ pub(super) async fn add(
     attachment::take_turn_to_add(&namespaces.netns, cancel).await?;
 
     let asked = cancel.race(call.client.get("/config"));
-    let (agent, allocated) = tokio::join!(asked, allocate(call, undo));
+    let making = async {
+        others_first().await;
+        interface::create(&call.invocation, &mut namespaces, DEVICE_MTU)
+    };
+    let (agent, allocated, made) = tokio::join!(asked, allocate(call, undo), making);
+    // What was there is another ADD's.
+    if !matches!(made, Ok(None)) {
+        undo.link = Some(interface::host_name(&call.invocation.attachment_id()));
+    }
     cancel.check()?;
     let Configuration { status: agent, .. } = agent??;
     check_mode(&agent)?;
@@ -58,16 +71,25 @@ pub(super) async fn add(
     tracing::debug!(?addresses, "addresses allocated");
 
     let (host, mut container) =
-        make_pair(call, undo, &mut namespaces, mtu(&agent), earlier.as_ref()).await?;
+        own_pair(call, undo, &mut namespaces, made?, earlier.as_ref()).await?;
+    interface::set_mtu(&mut namespaces, [&host, &container], mtu(&agent))?;
+    container.mtu = mtu(&agent);
     let has_ipv6 = addresses.iter().any(|(address, _)| address.is_ipv6());
     Sysctl::default().prepare_host_side(&host.name, has_ipv6)?;
     attachment::begin(call, &mut namespaces.node, &host)?;
-    let routers = interface::configure(&mut namespaces, &container, &addresses)?;
     cancel.check()?;
     tracing::debug!(host = host.name, ifindex = host.ifindex, "interface made");
 
+    // The agent works at the host's side meanwhile.
+    let properties = properties(&allocated);
     let request = request(call, &host, &container, allocated.address, namespaces.cookie);
-    let mac = put_endpoint(call, &request, undo, cancel).await?;
+    let request = EndpointChangeRequest { properties, ..request };
+    let configuring = async {
+        others_first().await;
+        interface::configure(&mut namespaces, &container, &addresses)
+    };
+    let (mac, routers) = tokio::join!(put_endpoint(call, &request, undo, cancel), configuring);
+    let (mac, routers) = (mac?, routers?);
     if !mac.is_zero() && mac != container.mac {
         namespaces.container.set_mac(container.ifindex, mac)?;
         container.mac = mac;
@@ -120,31 +142,38 @@ fn mtu(agent: &ConfigurationStatus) -> u32 {
     }
 }
 
-/// Makes the pair. Most often nothing is in the way: that is looked at if the agent knows an endpoint of an
-/// earlier ADD, or the kernel an interface of that name.
-async fn make_pair(
+/// Lets the requests that are sent at the same time out first: what comes then keeps this thread.
+async fn others_first() {
+    for _ in 0..TURNS {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The pair that this ADD may use. Most often it is made and nothing was in the way: that is looked at if the
+/// agent knows an endpoint of an earlier ADD, or the kernel had an interface of that name.
+async fn own_pair(
     call: &Call,
     undo: &mut Undo,
     namespaces: &mut Namespaces,
-    mtu: u32,
+    made: Option<(Link, Link)>,
     earlier: Option<&Endpoint>,
 ) -> Result<(Link, Link), CniError> {
     let name = interface::host_name(&call.invocation.attachment_id());
-    let mut create = |namespaces: &mut Namespaces| {
-        let made = interface::create(&call.invocation, namespaces, mtu);
-        // What was there is another ADD's.
-        if !matches!(made, Ok(None)) {
-            undo.link = Some(name.clone());
+    match (made, earlier) {
+        (Some(pair), None) => return Ok(pair),
+        // Whose endpoint that is can be seen only without it.
+        (Some((host, _)), Some(_)) => {
+            namespaces.node.delete_link(host.ifindex)?;
+            undo.link = None;
         }
-        made
-    };
-    if earlier.is_none()
-        && let Some(pair) = create(namespaces)?
-    {
-        return Ok(pair);
+        (None, _) => {}
     }
     attachment::make_room(call, namespaces, earlier).await?;
-    create(namespaces)?.ok_or_else(|| {
+    let made = interface::create(&call.invocation, namespaces, DEVICE_MTU);
+    if !matches!(made, Ok(None)) {
+        undo.link = Some(name.clone());
+    }
+    made?.ok_or_else(|| {
         let msg = format!("{name} or {} appeared meanwhile", call.invocation.ifname);
         let why = "something else on the node makes interfaces of that name: see who";
         CniError::new(ErrorCode::Interface, msg, why)
@@ -189,6 +218,13 @@ fn with_routers(
         return Err(CniError::new(ErrorCode::Agent, msg, details));
     }
     Ok(pairs)
+}
+
+/// What the pools of its addresses say of masquerading.
+fn properties(allocated: &IpamResponse) -> Value {
+    let skips = |of: &Option<IpamAddressResponse>| of.as_ref().is_some_and(|it| it.skip_masquerade);
+    let families = Families { ipv4: skips(&allocated.ipv4), ipv6: skips(&allocated.ipv6) };
+    unmasqueraded_properties(families)
 }
 
 pub(super) fn request(

@@ -156,7 +156,8 @@ pub struct PoolSettings {
     #[arg(long, value_name = "BITS", default_value_t = 112)]
     pub cluster_pool_ipv6_mask_size: u8,
     /// CiliumPodIPPools to be made if they are missing when the operator begins, as
-    /// NAME=ipv4-cidrs:CIDR,CIDR;ipv4-mask-size:BITS, with commas between; may be said more than once
+    /// NAME=ipv4-cidrs:CIDR,CIDR;ipv4-mask-size:BITS, with commas between, or as JSON of names and specs; may be
+    /// said more than once
     #[arg(long, value_name = "POOLS", action = ArgAction::Append)]
     pub auto_create_cilium_pod_ip_pools: Vec<String>,
 }
@@ -363,8 +364,10 @@ impl Settings {
     pub fn prefixes(&self) -> Result<PrefixSource, SettingsError> {
         match self.pools.ipam {
             OperatorIpam::MultiPool => {
-                let said = self.pools.auto_create_cilium_pod_ip_pools.join(",");
-                Ok(PrefixSource::MultiPool(NewPodPool::read_all(&said)?))
+                let said = self.pools.auto_create_cilium_pod_ip_pools.iter();
+                let pools: Vec<_> =
+                    said.map(|it| NewPodPool::read_all(it)).collect::<Result<_, _>>()?;
+                Ok(PrefixSource::MultiPool(pools.concat()))
             }
             OperatorIpam::ClusterPool | OperatorIpam::Kubernetes => {
                 self.pools().map(PrefixSource::ClusterPool)

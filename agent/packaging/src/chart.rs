@@ -1,8 +1,8 @@
 //! The Helm chart, made from the same objects: each value becomes an expression of the template.
 //!
 //! The objects are rendered with marks in place of values, and printed. Each mark is then replaced,
-//! line by line. The expressions are those of Go's text/template, with `quote`, `toYaml`, `nindent`, `dir`
-//! and `sha256sum`.
+//! line by line. The expressions are those of Go's text/template, with `quote`, `toYaml`, `toJson`,
+//! `nindent`, `dir` and `sha256sum`.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::{
     PART_OF, definitions,
     names::named,
-    objects::{Marks, entries, rendered},
+    objects::{Marks, entries, is_empty, rendered},
     settings::{Kind, NO_RUNTIME, Place, RUNTIME, RUNTIME_FLAG, RUNTIME_SOCKET, SETTINGS, Setting},
     values::{at, defaults},
 };
@@ -191,7 +191,7 @@ fn only_with_runtime(block: &[&str]) -> Vec<String> {
 fn may_be_empty(setting: &Setting) -> bool {
     match setting.place {
         Place::Pod(_) => true,
-        Place::Flag(_) | Place::Variable(_) => at(&defaults(), setting.name) == "",
+        Place::Flag(_) | Place::Variable(_) => is_empty(at(&defaults(), setting.name)),
         _ => false,
     }
 }
@@ -241,6 +241,9 @@ fn scalar(line: &str) -> String {
         // No text, but a number.
         [name] if named(name).is_some_and(|it| it.place == Place::Operators) => {
             line.replace(BEGIN, "{{ .Values.").replace(END, " }}")
+        }
+        [name] if named(name).is_some_and(|it| it.kind == Kind::Document) => {
+            line.replace(&mark(name), &format!("{{{{ .Values.{name} | toJson | quote }}}}"))
         }
         [name] if line.ends_with(&mark(name)) => {
             line.replace(&mark(name), &format!("{{{{ .Values.{name} | quote }}}}"))

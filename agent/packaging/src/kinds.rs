@@ -17,11 +17,18 @@ pub(crate) enum Kind {
     Tree,
     /// A map, in which every number is a quantity: the server takes these as texts only.
     Quantities,
+    /// A map that becomes JSON on one line, or what the flag says in its own form.
+    Document,
     /// A list.
     List,
 }
 
 impl Kind {
+    /// Whether it may have values inside.
+    pub(crate) fn has_members(self) -> bool {
+        matches!(self, Self::Texts | Self::Tree | Self::Quantities | Self::Document)
+    }
+
     /// Whether it is larger than what stands on a line.
     pub(crate) fn is_structured(self) -> bool {
         matches!(self, Self::Texts | Self::Tree | Self::Quantities | Self::List)

@@ -8,6 +8,7 @@ use volvox_inspect::manifests;
 
 use crate::{
     definitions,
+    names::named,
     settings::{Kind, NO_RUNTIME, Place, RUNTIME, RUNTIME_FLAG, RUNTIME_SOCKET, SETTINGS, Setting},
     values::{Values, at, go_text},
 };
@@ -201,17 +202,23 @@ pub(crate) fn entries() -> Vec<(&'static str, Result<&'static str, String>)> {
 fn data(all: &Value) -> Value {
     let mut data = Map::new();
     for (key, value) in entries() {
-        put(
-            &mut data,
-            key,
-            &Value::from(value.map_or_else(|it| it, |name| go_text(at(all, name)))),
-        );
+        let text = value.map_or_else(|it| it, |name| said(name, at(all, name)));
+        put(&mut data, key, &Value::from(text));
     }
     if at(all, RUNTIME) == NO_RUNTIME {
         data.remove(RUNTIME_FLAG);
     }
     extend(&mut data, at(all, "extraConfig"));
     Value::Object(data)
+}
+
+/// What the ConfigMap says of a value.
+fn said(name: &str, value: &Value) -> String {
+    match named(name).map(|it| it.kind) {
+        Some(Kind::Document) if !is_empty(value) => value.to_string(),
+        Some(Kind::Document) => String::new(),
+        _ => go_text(value),
+    }
 }
 
 /// A number for what the ConfigMap says, which the chart computes alike.
@@ -369,7 +376,7 @@ fn put(members: &mut Map<String, Value>, key: &str, value: &Value) {
     }
 }
 
-fn is_empty(value: &Value) -> bool {
+pub(crate) fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::String(text) => text.is_empty(),

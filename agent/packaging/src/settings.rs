@@ -9,7 +9,7 @@ use crate::kinds::{
 pub(crate) use crate::kinds::{Initial, Kind, Place};
 
 use Initial::{Json, Template};
-use Kind::{Choice, List, Number, Quantities, Switch, Text, Texts, Tree};
+use Kind::{Choice, Document, List, Number, Quantities, Switch, Text, Texts, Tree};
 
 /// Which container runtime is followed; its socket; and the agent's flag for that.
 pub(crate) const RUNTIME: &str = "containerRuntime.integration";
@@ -96,9 +96,9 @@ pub const SETTINGS: &[Setting] = &[
     flag(
         "ipam.operator.autoCreateCiliumPodIPPools",
         "auto-create-cilium-pod-ip-pools",
-        Text,
-        EMPTY,
-        "With multi-pool, pools that the operator makes: default=ipv4-cidrs:10.0.0.0/8;ipv4-mask-size:24",
+        Document,
+        NO_MEMBERS,
+        "With multi-pool, pools that the operator makes: {default: {ipv4: {cidrs: [10.0.0.0/8], maskSize: 24}}}",
     ),
     flag(
         "identityAllocationMode",

@@ -82,9 +82,13 @@ impl Values {
             }
             Kind::Texts | Kind::Text | Kind::Choice(_) if text == "null" => Value::Null,
             Kind::Texts | Kind::Text | Kind::Choice(_) => Value::from(text),
-            Kind::Tree | Kind::Quantities | Kind::Switch | Kind::Number(_) | Kind::List => {
-                serde_norway::from_str(text).unwrap_or_else(|_| Value::from(text))
-            }
+            Kind::Document if !below && text != "null" => Value::from(text),
+            Kind::Document
+            | Kind::Tree
+            | Kind::Quantities
+            | Kind::Switch
+            | Kind::Number(_)
+            | Kind::List => serde_norway::from_str(text).unwrap_or_else(|_| Value::from(text)),
         };
         self.put(&path, setting, rest, value)
     }
@@ -281,7 +285,7 @@ fn find(path: &[String]) -> Result<(&'static Setting, &[String]), ValueError> {
     let name = path.join(".");
     let found = (1..=path.len()).find_map(|length| {
         let setting = named(&path[..length].join("."))?;
-        let inside = matches!(setting.kind, Kind::Texts | Kind::Tree | Kind::Quantities);
+        let inside = setting.kind.has_members();
         (inside || length == path.len()).then_some((setting, &path[length..]))
     });
     match found {
@@ -331,6 +335,8 @@ fn checked(setting: &Setting, value: Value) -> Result<Value, ValueError> {
         Kind::Tree if value.is_object() => Ok(value),
         Kind::Quantities if value.is_object() => Ok(quantities(value)),
         Kind::Tree | Kind::Quantities => refuse(&value, "write a map"),
+        Kind::Document if value.is_object() || value.is_string() => Ok(value),
+        Kind::Document => refuse(&value, "write a map, or the text that the flag takes"),
         Kind::List if value.is_array() => Ok(value),
         Kind::List => refuse(&value, "write a list"),
     }

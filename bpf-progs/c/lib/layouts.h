@@ -114,6 +114,8 @@ struct lxc_row {
 
 enum lxc_flags {
 	LXC_HOST = 1,
+	LXC_SKIP_MASQUERADE_V4 = 4,
+	LXC_SKIP_MASQUERADE_V6 = 8,
 };
 
 struct ipcache_key {

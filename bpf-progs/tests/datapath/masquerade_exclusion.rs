@@ -66,6 +66,33 @@ fn excluded_prefixes_hear_the_endpoint_itself() {
 }
 
 #[test]
+fn an_endpoint_that_is_not_masqueraded_is_heard_with_its_own_address() {
+    let mut world = World::new();
+    for (near, own, far) in world.families() {
+        let (flag, of_other_family) = match near {
+            IpAddr::V4(_) => (LxcFlags::SKIP_MASQUERADE_V4, LxcFlags::SKIP_MASQUERADE_V6),
+            IpAddr::V6(_) => (LxcFlags::SKIP_MASQUERADE_V6, LxcFlags::SKIP_MASQUERADE_V4),
+        };
+        let mut row = |world: &mut World, flags| {
+            let row = LxcRow { flags, ..world.a.lxc() };
+            world.node.put("cilium_lxc", LxcKey::new(near), row);
+        };
+        let sent = sealed(udp(near, far, 40_000, 53));
+        // An error about what nobody asked for shows the address, so it leaves only where that is known.
+        let error = sealed(unreachable(near, far, &sealed(udp(far, near, 9, 9))));
+        row(&mut world, of_other_family);
+        assert_eq!(world.sent(&sent), sealed(udp(own, far, 40_000, 53)));
+        let (up, mark) = (world.up, world.a.identity << 16 | 0x0f00);
+        assert_eq!(world.node.drop_of(|node| node.emit(&up, mark, &error)), Some(168));
+        row(&mut world, flag);
+        let sent = sealed(udp(near, far, 40_001, 53));
+        assert_eq!(world.sent(&sent), sent);
+        let got = world.node.emit(&up, mark, &error);
+        assert_eq!((got.action, got.frame), (OK, error));
+    }
+}
+
+#[test]
 fn a_flow_keeps_its_address_when_its_end_is_excluded_later() {
     let mut world = World::new();
     for (near, own, far) in world.families() {

@@ -1,7 +1,7 @@
 //! Another machine on the node's network.
 
 use std::{
-    net::{IpAddr, Ipv4Addr, UdpSocket},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket},
     time::Duration,
 };
 
@@ -56,17 +56,26 @@ impl Neighbour {
 
     /// Whether one of a few datagrams gets through to a pod.
     pub fn reaches(&self, pod: &Pod) -> Result<bool> {
-        arrives(&self.netns, &pod.netns, pod.address(false)?, 5000)
+        Ok(arrives(&self.netns, &pod.netns, pod.address(false)?, 5000)?.is_some())
     }
 
     /// Whether one of a few of a pod's datagrams gets through to that port.
     pub fn hears(&self, pod: &Pod, port: u16) -> Result<bool> {
-        arrives(&pod.netns, &self.netns, Self::ADDRESS.into(), port)
+        Ok(arrives(&pod.netns, &self.netns, Self::ADDRESS.into(), port)?.is_some())
+    }
+
+    /// From which address a pod's datagrams come, if one gets through.
+    pub fn sees(&self, pod: &Pod, ipv6: bool) -> Result<Option<IpAddr>> {
+        arrives(&pod.netns, &self.netns, Self::addresses(ipv6)[0], 5000)
     }
 }
 
-fn arrives(from: &Netns, to: &Netns, address: IpAddr, port: u16) -> Result<bool> {
-    let any = Ipv4Addr::UNSPECIFIED;
+/// The sender of a datagram that gets through.
+fn arrives(from: &Netns, to: &Netns, address: IpAddr, port: u16) -> Result<Option<IpAddr>> {
+    let any: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
     let receiver = to.run(|| Ok(UdpSocket::bind((any, port))?))?;
     receiver.set_read_timeout(Some(Duration::from_millis(200)))?;
     let sender = from.run(|| Ok(UdpSocket::bind((any, 0))?))?;
@@ -74,5 +83,5 @@ fn arrives(from: &Netns, to: &Netns, address: IpAddr, port: u16) -> Result<bool>
         // The kernel refuses what is dropped on the way out.
         let _ = sender.send_to(b"?", (address, port));
     }
-    Ok(receiver.recv(&mut [0]).is_ok())
+    Ok(receiver.recv_from(&mut [0]).ok().map(|(_, from)| from.ip()))
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use ipnet::IpNet;
 use serde_json::{Value, json};
 use volvox_testbed::lab::{
-    self, ApiServer, Binaries, Etcd, NODE_NAME, Node, Operator, Pod, wait_for,
+    self, ApiServer, Binaries, Etcd, NODE_NAME, Neighbour, Node, Operator, Pod, wait_for,
 };
 
 use crate::{objects, published::cilium_node};
@@ -15,13 +15,15 @@ use crate::{objects, published::cilium_node};
 const POOLS: &str = "/apis/cilium.io/v2alpha1/ciliumpodippools";
 const PODS: &str = "/api/v1/namespaces/shop/pods";
 /// Which addresses the pools have.
-const DEFAULT: &str = "10.62.0.0/24";
-const BLUE: &str = "10.63.0.0/24";
+const DEFAULT: [&str; 2] = ["10.62.0.0/24", "fd00:62::/112"];
+const BLUE: [&str; 2] = ["10.63.0.0/24", "fd00:63::/112"];
 
 /// Flags of operators.
 const FLAGS: [&str; 2] = [
     "--ipam=multi-pool",
-    "--auto-create-cilium-pod-ip-pools=default=ipv4-cidrs:10.62.0.0/24;ipv4-mask-size:28",
+    "--enable-ipv6=true",
+    "--auto-create-cilium-pod-ip-pools=default=ipv4-cidrs:10.62.0.0/24;ipv4-mask-size:28;\
+     ipv6-cidrs:fd00:62::/112;ipv6-mask-size:124",
 ];
 
 struct Pooled {
@@ -34,7 +36,6 @@ struct Pooled {
 /// A cluster with two pools, and an agent that takes addresses of them.
 fn start(program: PathBuf) -> Result<Pooled> {
     let mut agent = Node::new(Binaries::find()?)?;
-    agent.ipv4_only();
     agent.set_flag("ipv4-range", Some("auto"));
     agent.set_flag("ipv6-range", Some("auto"));
     agent.set_flag("ipam", Some("multi-pool"));
@@ -47,8 +48,13 @@ fn start(program: PathBuf) -> Result<Pooled> {
     wait_for("pools are served", || Ok(server.client().get(POOLS).is_ok()))?;
     let blue = json!({
         "apiVersion": "cilium.io/v2alpha1", "kind": "CiliumPodIPPool",
-        "metadata": { "name": "blue" },
-        "spec": { "ipv4": { "cidrs": [BLUE], "maskSize": 29 } },
+        "metadata": {
+            "name": "blue", "annotations": { "ipam.cilium.io/skip-masquerade": "true" },
+        },
+        "spec": {
+            "ipv4": { "cidrs": [BLUE[0]], "maskSize": 29 },
+            "ipv6": { "cidrs": [BLUE[1]], "maskSize": 125 },
+        },
     });
     server.client().create(POOLS, &blue)?;
     objects::node(server.client(), NODE_NAME)?;
@@ -82,7 +88,7 @@ impl Pooled {
         cidrs.iter().map(|it| Ok(it.as_str().context("no text")?.parse()?)).collect()
     }
 
-    /// What the agent says of its prefixes of a pool.
+    /// What the agent says of its prefixes of a pool, of each family.
     fn states(&self, pool: &str) -> Result<Vec<String>> {
         let shown: Value = self.agent.rest().get("/volvox/pools")?;
         let all = shown["prefixes"].as_array().cloned().unwrap_or_default();
@@ -106,15 +112,32 @@ impl Pooled {
     }
 }
 
-fn is_in(pod: &Pod, range: &str) -> Result<bool> {
-    let range: IpNet = range.parse()?;
-    Ok(range.contains(&pod.address(false)?))
+fn is_in(pod: &Pod, ranges: [&str; 2]) -> Result<bool> {
+    for (range, ipv6) in ranges.into_iter().zip([false, true]) {
+        if !range.parse::<IpNet>()?.contains(&pod.address(ipv6)?) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Fails unless who is outside of the cluster sees the pod's own addresses, or those of its node.
+fn is_seen(neighbour: &Neighbour, pod: &Pod, as_itself: bool) -> Result<()> {
+    for ipv6 in [false, true] {
+        let [_, node] = Neighbour::addresses(ipv6);
+        let expected = if as_itself { pod.address(ipv6)? } else { node };
+        wait_for(&format!("{pod:?} is seen as {expected}"), || {
+            Ok(neighbour.sees(pod, ipv6)? == Some(expected))
+        })?;
+    }
+    Ok(())
 }
 
 #[test]
 fn pods_have_addresses_of_their_pools_and_prefixes_go_back() {
     lab::test("pooled::pods_have_addresses_of_their_pools_and_prefixes_go_back", || {
         let Some(program) = ApiServer::find() else { return Ok(()) };
+        let neighbour = Neighbour::connect()?;
         let mut cluster = start(program)?;
         let plain = cluster.pod("plain", None)?;
         ensure!(is_in(&plain, DEFAULT)?, "{plain:?}");
@@ -125,6 +148,10 @@ fn pods_have_addresses_of_their_pools_and_prefixes_go_back() {
         let address: IpAddr = web.address(false)?;
         ensure!(cluster.has("blue")?.iter().any(|it| it.contains(&address)), "{web:?}");
 
+        // The pool says that its pods are not masqueraded.
+        is_seen(&neighbour, &plain, false)?;
+        is_seen(&neighbour, &web, true)?;
+
         // A restart asks nobody, and nothing moves.
         let before = cluster.addresses()?;
         cluster.agent.kill_agent()?;
@@ -132,7 +159,8 @@ fn pods_have_addresses_of_their_pools_and_prefixes_go_back() {
         cluster.agent.start_agent()?;
         cluster.agent.wait_for_ready(2)?;
         ensure!(cluster.addresses()? == before, "{before:?} moved: {:?}", cluster.addresses());
-        ensure!(cluster.states("blue")? == ["open"], "{:?}", cluster.states("blue"));
+        ensure!(cluster.states("blue")? == ["open"; 2], "{:?}", cluster.states("blue"));
+        is_seen(&neighbour, &web, true)?;
         // So does one that lost all that it knew of prefixes.
         cluster.agent.kill_agent()?;
         for slot in 0..2 {
@@ -143,7 +171,7 @@ fn pods_have_addresses_of_their_pools_and_prefixes_go_back() {
         ensure!(cluster.addresses()? == before, "{before:?} moved: {:?}", cluster.addresses());
         cluster.server.start_again()?;
         cluster.wait_until_followed()?;
-        wait_for("the prefix is known again", || Ok(cluster.states("blue")? == ["open"]))?;
+        wait_for("the prefix is known again", || Ok(cluster.states("blue")? == ["open"; 2]))?;
         let db = cluster.pod("db", Some("blue"))?;
         ensure!(is_in(&db, BLUE)? && db.address(false)? != address, "{db:?}");
 
@@ -161,10 +189,14 @@ fn pods_have_addresses_of_their_pools_and_prefixes_go_back() {
             Ok(!node["spec"]["ipam"]["pools"]["requested"].to_string().contains("blue"))
         })?;
         cluster.server.hang()?;
-        wait_for("the prefix is closed", || Ok(cluster.states("blue")? == ["leaving"]))?;
+        wait_for("the prefix is closed", || Ok(cluster.states("blue")? == ["leaving"; 2]))?;
         cluster.agent.kill_agent()?;
         cluster.agent.start_agent()?;
-        ensure!(cluster.states("blue")? != ["open"], "{:?}", cluster.states("blue"));
+        ensure!(
+            !cluster.states("blue")?.contains(&"open".to_owned()),
+            "{:?}",
+            cluster.states("blue")
+        );
         cluster.server.kill()?;
         cluster.server.start_again()?;
         cluster.wait_until_followed()?;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
-use super::{EndpointSpec, options};
+use super::{EndpointSpec, masquerade, options};
 use crate::{
     model::{EndpointId, IdentityId},
     ports::{ConfigRow, LxcRow, config_flags},
@@ -52,6 +52,8 @@ impl OwnRows {
             mac: spec.mac,
             node_mac: spec.node_mac,
         };
-        Self { config, lxc: spec.addresses.iter().map(|address| (address, lxc)).collect() }
+        let families = masquerade::unmasqueraded(&spec.properties);
+        let row = |address| (address, LxcRow { flags: masquerade::flag(families, address), ..lxc });
+        Self { config, lxc: spec.addresses.iter().map(row).collect() }
     }
 }

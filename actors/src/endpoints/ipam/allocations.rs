@@ -177,7 +177,7 @@ impl AddressAllocations {
         own.map_or_else(|| self.default_pool(), |(name, _)| name)
     }
 
-    fn default_pool(&self) -> &str {
+    pub(super) fn default_pool(&self) -> &str {
         self.several.as_ref().map_or(DEFAULT_POOL, |it| &it.default_pool)
     }
 
@@ -233,7 +233,8 @@ impl AddressAllocations {
             .into_iter()
             .map(|family| self.next_of(family, of(pools, family)))
             .collect::<Result<Vec<IpAddr>, IpamError>>()?;
-        let mut allocated = Allocated::default();
+        let unmasqueraded = pools.unmasqueraded;
+        let mut allocated = Allocated { unmasqueraded, ..Allocated::default() };
         for address in found {
             let pool = self.pool_name(address).to_owned();
             if let Some(prefix) = self.prefix_mut(address) {

@@ -10,8 +10,11 @@ use ipnet::IpNet;
 use serde::Serialize;
 
 use super::{AddressFamily, PoolsDemand};
-use crate::host::{Lane, Message, Reply};
-use crate::state_directory::PoolPrefixes;
+use crate::{
+    host::{Lane, Message, Reply},
+    model::Families,
+    state_directory::PoolPrefixes,
+};
 
 /// Addresses just handed out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -24,6 +27,8 @@ pub struct Allocated {
     pub ipv4_pool: String,
     /// Pool that the IPv6 address comes from.
     pub ipv6_pool: String,
+    /// Of which families its packets leave the cluster with its own address, as the pools say.
+    pub unmasqueraded: Families,
 }
 
 /// Who has an address, and until when if nobody claims it.

@@ -3,13 +3,19 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::*;
 use crate::{
-    endpoints::endpoint::EndpointState,
+    endpoints::{
+        endpoint::EndpointState,
+        workloads::{Workloads, WorkloadsMsg},
+    },
     host::{Answer, AskError, Ref, Reply, Universe},
-    model::{Addresses, EndpointId, IdentityId},
+    model::{Addresses, EndpointId, Families, IdentityId},
     node::invariants::{self, EndpointFacts, Snapshot},
+    ports::ObjectKey,
+    state_directory::PoolPrefix,
     testing::crash,
 };
 
@@ -374,4 +380,40 @@ proptest! {
         }
         prop_assert!((0..7).all(|_| fixture.allocate(None).is_ok()));
     }
+}
+
+#[test]
+fn a_pod_s_pool_says_whether_it_is_masqueraded() {
+    let universe = Universe::default();
+    let workloads = universe.spawn("workloads", Workloads::factory("blue", "here", || None));
+    let key = ObjectKey { namespace: String::new(), name: "own".to_owned() };
+    let metadata = json!({ "annotations": { "ipam.cilium.io/skip-masquerade": "true" } });
+    let pool = json!({ "metadata": metadata, "spec": { "ipv4": {} } });
+    workloads.tell(WorkloadsMsg::Pools(vec![(key, Some(pool.into()))])).unwrap();
+    let prefix = |text: &str, pool: &str| {
+        let prefix = PoolPrefix { closed: false, pool: pool.to_owned() };
+        (text.parse().unwrap(), prefix)
+    };
+    let several = SeveralPools {
+        default_pool: "default".to_owned(),
+        pre_allocation: [].into(),
+        families: Families { ipv4: true, ipv6: false },
+        prefixes: [prefix("10.1.0.0/28", "default"), prefix("10.2.0.0/28", "own")].into(),
+    };
+    let ear = workloads.clone();
+    let peers = move || IpamPeers { workloads: Some(ear.clone()), demand: None };
+    let home = Pools { ipv4: "10.1.0.0/28".parse().ok(), ipv6: None };
+    let ipam = universe.spawn("ipam", Ipam::of_several(home, Some(several), peers));
+    ipam.tell(IpamMsg::RestoreFinished).unwrap();
+    let of = |pool: Option<&str>| {
+        let (owner, pool) = ("shop/web".to_owned(), pool.map(str::to_owned));
+        let mut answer = universe.host.ask(&ipam, PATIENCE, "an address", |reply| {
+            IpamMsg::Allocate { family: None, owner, pool, expires: None, reply }
+        });
+        universe.settle();
+        answer.now().unwrap().unwrap().unwrap().unmasqueraded
+    };
+    assert_eq!(of(Some("own")), Families { ipv4: true, ipv6: true });
+    assert_eq!(of(Some("default")), Families::NONE);
+    assert_eq!(of(None), Families::NONE);
 }

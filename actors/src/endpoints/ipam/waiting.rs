@@ -17,7 +17,7 @@ use super::{
     state::{AllocationRequest, Ipam, WAITING_MAX},
 };
 use crate::{
-    endpoints::workloads::{PodPoolNames, WorkloadsMsg},
+    endpoints::workloads::{PodPoolNames, PoolsRequest, WorkloadsMsg},
     host::{AskError, Cx},
     model::Families,
 };
@@ -34,8 +34,7 @@ impl Ipam {
         cx: &mut Cx<'_, Self>,
     ) {
         let pod = request.owner.split_once('/').map(|(of, pod)| (of.to_owned(), pod.to_owned()));
-        let (Some((namespace, pod)), None, Some(workloads)) = (pod, &pool, &self.peers.workloads)
-        else {
+        let (Some(pod), Some(workloads)) = (pod, &self.peers.workloads) else {
             return self.allocate(request, PodPoolNames::both(pool), cx);
         };
         if self.waiting_requests.count() >= WAITING_MAX {
@@ -49,12 +48,16 @@ impl Ipam {
             ipv4: desired.contains(&AddressFamily::Ipv4),
             ipv6: desired.contains(&AddressFamily::Ipv6),
         };
+        let default = self.allocations.default_pool().to_owned();
         self.waiting_requests.choosing.insert(number, request);
         cx.ask(
             workloads,
             until.since(cx.now()),
-            format!("of which pool pod {namespace}/{pod} is"),
-            |reply| WorkloadsMsg::PoolsOf { namespace, pod, families, reply },
+            format!("of which pool pod {}/{} is", pod.0, pod.1),
+            |reply| {
+                let request = PoolsRequest { pod, families, chosen: pool, default };
+                WorkloadsMsg::PoolsOf { request, reply }
+            },
             move |answer| IpamAnswer::Chosen(number, answer),
         );
     }

@@ -6,13 +6,13 @@ use std::{collections::BTreeMap, time::Duration};
 use serde::Serialize;
 
 use super::{
-    PodFacts, PodPoolNames, WorkloadsMsg, answers::WorkloadsAnswer, object::PodName,
+    PodFacts, PodPoolNames, PoolsRequest, WorkloadsMsg, answers::WorkloadsAnswer, object::PodName,
     reported::ReportedWorkloads,
 };
 use crate::{
     endpoints::workloads::WorkloadsNews,
     host::{Behaviour, Cx, Lent, Outlet, Reply, Retry, Survives},
-    model::{EndpointId, Families, Labels, NamedPorts},
+    model::{EndpointId, Labels, NamedPorts},
 };
 
 /// How long the cluster's pods are waited for before they are asked for again: as long as it
@@ -64,7 +64,7 @@ pub struct Workloads {
 enum WorkloadsRequest {
     Facts(PodName, String, Reply<PodFacts>),
     Ports(BTreeMap<EndpointId, PodName>, Reply<BTreeMap<EndpointId, NamedPorts>>),
-    Pools(PodName, Families, Reply<Result<PodPoolNames, String>>),
+    Pools(PoolsRequest, Reply<Result<PodPoolNames, String>>),
 }
 
 impl WorkloadsRequest {
@@ -72,7 +72,7 @@ impl WorkloadsRequest {
         match self {
             Self::Facts(_, _, reply) => reply.is_closed(),
             Self::Ports(_, reply) => reply.is_closed(),
-            Self::Pools(_, _, reply) => reply.is_closed(),
+            Self::Pools(_, reply) => reply.is_closed(),
         }
     }
 }
@@ -144,7 +144,10 @@ impl Workloads {
             (WorkloadsRequest::Facts(pod, uid, _), Some(_)) => {
                 reported.complete && reported.describes(pod, uid)
             }
-            (WorkloadsRequest::Pools(pod, ..), Some(_)) => {
+            (WorkloadsRequest::Pools(PoolsRequest { chosen: Some(_), .. }, _), Some(_)) => {
+                reported.pools.known
+            }
+            (WorkloadsRequest::Pools(PoolsRequest { pod, .. }, _), Some(_)) => {
                 reported.complete && reported.pools.known && reported.describes(pod, "")
             }
         }
@@ -178,9 +181,7 @@ impl Workloads {
                 let ports = |(id, pod)| Some((id, reported.ports_of(&pod)?));
                 reply.send(pods.into_iter().filter_map(ports).collect());
             }
-            WorkloadsRequest::Pools(pod, families, reply) => {
-                reply.send(reported.pools_of(&pod, families));
-            }
+            WorkloadsRequest::Pools(request, reply) => reply.send(reported.pools_of(request)),
         }
     }
 
@@ -220,8 +221,8 @@ impl Behaviour for Workloads {
                 self.state.reported.pools.take(objects);
                 self.ask_again();
             }
-            WorkloadsMsg::PoolsOf { namespace, pod, families, reply } => {
-                self.ask(WorkloadsRequest::Pools((namespace, pod), families, reply));
+            WorkloadsMsg::PoolsOf { request, reply } => {
+                self.ask(WorkloadsRequest::Pools(request, reply));
             }
             WorkloadsMsg::Nodes(objects) => {
                 let state = &mut *self.state;

@@ -69,12 +69,8 @@ pub enum WorkloadsMsg {
     /// Of which pools a pod's addresses are, or why that is not clear. If a cluster is followed it waits
     /// for that pod, and for all pools.
     PoolsOf {
-        /// Kubernetes namespace.
-        namespace: String,
-        /// Kubernetes pod name.
-        pod: String,
-        /// Of which families.
-        families: Families,
+        /// For which pod, and what is known.
+        request: PoolsRequest,
         /// Where the answer goes.
         reply: Reply<Result<PodPoolNames, String>>,
     },
@@ -82,6 +78,19 @@ pub enum WorkloadsMsg {
     Pools(Vec<(ObjectKey, Option<ApiObject>)>),
     /// Tell there when what is known of a pod changes.
     Subscribe(Outlet<WorkloadsNews>),
+}
+
+/// A request for a pod's pools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolsRequest {
+    /// Kubernetes namespace and name of the pod.
+    pub pod: (String, String),
+    /// Of which families.
+    pub families: Families,
+    /// The pool that whoever asks has chosen.
+    pub chosen: Option<String>,
+    /// The pool of who has no other.
+    pub default: String,
 }
 
 impl Message for WorkloadsMsg {

@@ -1,7 +1,7 @@
 //! Of which pools a pod's addresses are: what annotations of it and of its namespace say, and what pools
 //! select it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -12,6 +12,8 @@ use crate::{
 };
 
 const PREFIX: &str = "ipam.cilium.io/";
+/// By which a pool says that its pods are not masqueraded.
+const SKIP_MASQUERADE: &str = "ipam.cilium.io/skip-masquerade";
 /// Labels that every pod has for selectors of pools.
 const SYNTHETIC: [&str; 2] = ["io.kubernetes.pod.namespace", "io.kubernetes.pod.name"];
 
@@ -22,12 +24,14 @@ pub struct PodPoolNames {
     pub ipv4: Option<String>,
     /// That of IPv6.
     pub ipv6: Option<String>,
+    /// Of which families its packets leave the cluster with its own address, as those pools say.
+    pub unmasqueraded: Families,
 }
 
 impl PodPoolNames {
     /// The same of both families.
     pub fn both(pool: Option<String>) -> Self {
-        Self { ipv4: pool.clone(), ipv6: pool }
+        Self { ipv4: pool.clone(), ipv6: pool, unmasqueraded: Families::default() }
     }
 }
 
@@ -51,6 +55,7 @@ impl PoolAnnotations {
             names: PodPoolNames {
                 ipv4: text("ipv4-pool").or_else(|| both.clone()),
                 ipv6: text("ipv6-pool").or(both),
+                unmasqueraded: Families::default(),
             },
             requires_match: text("require-pool-match").as_deref() == Some("true"),
         }
@@ -95,24 +100,39 @@ impl SelectingPool {
     }
 }
 
-/// Pools that select pods.
+/// What pools say of pods: which they select, and whether these are masqueraded.
 #[derive(Debug, Default)]
-pub(super) struct SelectingPools {
-    pools: BTreeMap<String, SelectingPool>,
+pub(super) struct KnownPools {
+    selecting: BTreeMap<String, SelectingPool>,
+    /// Whose pods are not.
+    unmasqueraded: BTreeSet<String>,
     /// Whether all are known.
     pub(super) known: bool,
 }
 
-impl SelectingPools {
+impl KnownPools {
     /// These are so now, or are gone.
     pub(super) fn take(&mut self, objects: Vec<(ObjectKey, Option<ApiObject>)>) {
         self.known = true;
         for (ObjectKey { name, .. }, pool) in objects {
-            match pool.and_then(|pool| SelectingPool::read(&name, &pool.into_json())) {
-                Some(pool) => drop(self.pools.insert(name, pool)),
-                None => drop(self.pools.remove(&name)),
+            let pool = pool.map(ApiObject::into_json).unwrap_or_default();
+            match pool["metadata"]["annotations"][SKIP_MASQUERADE].as_str() {
+                Some("true") => drop(self.unmasqueraded.insert(name.clone())),
+                _ => drop(self.unmasqueraded.remove(&name)),
+            }
+            match SelectingPool::read(&name, &pool) {
+                Some(pool) => drop(self.selecting.insert(name, pool)),
+                None => drop(self.selecting.remove(&name)),
             }
         }
+    }
+
+    /// The same pools, with what they say of masquerading. `default` is the pool of who has none.
+    pub(super) fn with_masquerading(&self, mut names: PodPoolNames, default: &str) -> PodPoolNames {
+        let is_of =
+            |name: &Option<String>| self.unmasqueraded.contains(name.as_deref().unwrap_or(default));
+        names.unmasqueraded = Families { ipv4: is_of(&names.ipv4), ipv6: is_of(&names.ipv6) };
+        names
     }
 
     /// The pools of a pod that has these labels, of these families. What it says itself goes before what its namespace
@@ -138,7 +158,7 @@ impl SelectingPools {
                 return Ok(Some(name));
             }
             let has_family = |it: &SelectingPool| if ipv4 { it.ipv4 } else { it.ipv6 };
-            let selecting = self.pools.iter().filter(|(_, it)| has_family(it));
+            let selecting = self.selecting.iter().filter(|(_, it)| has_family(it));
             let found: Vec<&str> = selecting
                 .filter(|(_, it)| it.selects(&labels))
                 .map(|(name, _)| name.as_str())
@@ -163,6 +183,7 @@ impl SelectingPools {
         Ok(PodPoolNames {
             ipv4: families.ipv4.then(|| one(true)).transpose()?.flatten(),
             ipv6: families.ipv6.then(|| one(false)).transpose()?.flatten(),
+            unmasqueraded: Families::default(),
         })
     }
 }
@@ -173,11 +194,12 @@ mod tests {
 
     use super::*;
 
-    fn pools(all: &[(&str, Value)]) -> SelectingPools {
-        let mut pools = SelectingPools::default();
+    fn pools(all: &[(&str, Value)]) -> KnownPools {
+        let mut pools = KnownPools::default();
         let object = |(name, spec): &(&str, Value)| {
             let key = ObjectKey { namespace: String::new(), name: (*name).to_owned() };
-            (key, Some(json!({ "spec": spec }).into()))
+            let metadata = json!({ "annotations": spec["annotations"] });
+            (key, Some(json!({ "metadata": metadata, "spec": spec }).into()))
         };
         pools.take(all.iter().map(object).collect());
         pools
@@ -188,7 +210,7 @@ mod tests {
     }
 
     fn chosen(
-        pools: &SelectingPools,
+        pools: &KnownPools,
         own: &Value,
         of_namespace: &Value,
     ) -> Result<(Option<String>, Option<String>), String> {
@@ -246,5 +268,29 @@ mod tests {
     fn a_selector_that_cannot_be_read_selects_nobody() {
         let bad = json!({ "podSelector": { "matchLabels": 7 }, "ipv4": {}, "ipv6": {} });
         assert_eq!(chosen(&pools(&[("bad", bad)]), &json!({}), &json!({})), Ok((None, None)));
+    }
+
+    #[test]
+    fn the_pool_of_each_family_says_whether_it_is_masqueraded() {
+        let plain = json!({});
+        let own = json!({ "annotations": { SKIP_MASQUERADE: "true" } });
+        let no = json!({ "annotations": { SKIP_MASQUERADE: "yes" } });
+        let mut known = pools(&[("default", plain), ("own", own), ("no", no)]);
+        let of = |known: &KnownPools, ipv4: Option<&str>, ipv6: Option<&str>, default| {
+            let [ipv4, ipv6] = [ipv4, ipv6].map(|it| it.map(str::to_owned));
+            let names = PodPoolNames { ipv4, ipv6, ..PodPoolNames::default() };
+            let Families { ipv4, ipv6 } = known.with_masquerading(names, default).unmasqueraded;
+            (ipv4, ipv6)
+        };
+        assert_eq!(of(&known, Some("own"), Some("own"), "default"), (true, true));
+        assert_eq!(of(&known, Some("own"), None, "default"), (true, false));
+        assert_eq!(of(&known, None, Some("no"), "own"), (true, false));
+        assert_eq!(of(&known, None, None, "default"), (false, false));
+        // It says so no more, and then it is gone.
+        let key = ObjectKey { namespace: String::new(), name: "own".to_owned() };
+        known.take(vec![(key.clone(), Some(json!({ "spec": {} }).into()))]);
+        assert_eq!(of(&known, Some("own"), None, "default"), (false, false));
+        known.take(vec![(key, None)]);
+        assert_eq!(of(&known, Some("own"), None, "own"), (false, false));
     }
 }

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{
-    PodFacts, PodPoolNames,
+    PodFacts, PodPoolNames, PoolsRequest,
     object::{Pod, PodName, WorkloadObjects},
-    pools::{PoolAnnotations, SelectingPools},
+    pools::{KnownPools, PoolAnnotations},
 };
 use crate::{
     model::{ApiObject, Families, Label, Labels, Manifest, NamedPorts},
@@ -44,7 +44,7 @@ pub(super) struct ReportedWorkloads {
     /// Whether the first manifests were taken in.
     pub(super) complete: bool,
     /// Pools that select pods.
-    pub(super) pools: SelectingPools,
+    pub(super) pools: KnownPools,
 }
 
 impl ReportedWorkloads {
@@ -58,7 +58,7 @@ impl ReportedWorkloads {
             facts: BTreeMap::new(),
             asked: VecDeque::new(),
             complete: false,
-            pools: SelectingPools::default(),
+            pools: KnownPools::default(),
         }
     }
 
@@ -165,7 +165,16 @@ impl ReportedWorkloads {
     }
 
     /// Of which pools its addresses are.
-    pub(super) fn pools_of(
+    pub(super) fn pools_of(&self, request: PoolsRequest) -> Result<PodPoolNames, String> {
+        let PoolsRequest { pod, families, chosen, default } = request;
+        let names = match chosen {
+            Some(pool) => PodPoolNames::both(Some(pool)),
+            None => self.annotated_or_selected(&pod, families)?,
+        };
+        Ok(self.pools.with_masquerading(names, &default))
+    }
+
+    fn annotated_or_selected(
         &self,
         pod: &PodName,
         families: Families,

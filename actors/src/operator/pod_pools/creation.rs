@@ -19,10 +19,15 @@ pub enum NewPodPoolError {
         "{0:?} names no pool: write for example default=ipv4-cidrs:10.0.0.0/8;ipv4-mask-size:24"
     )]
     Unnamed(String),
+    /// JSON that is none.
+    #[error(
+        "this is no JSON ({0}): write {{\"default\": {{\"ipv4\": {{\"cidrs\": [CIDR], \"maskSize\": BITS}}}}}}"
+    )]
+    Unreadable(String),
     /// Something that no pool has.
     #[error(
         "pool {pool}: {text:?} is unknown: write ipv4-cidrs:CIDR,CIDR;ipv4-mask-size:BITS, and the same for \
-         ipv6"
+         ipv6, or in JSON ipv4 and ipv6, each with cidrs and maskSize"
     )]
     Unknown {
         /// Which one.
@@ -41,8 +46,20 @@ pub enum NewPodPoolError {
 }
 
 impl NewPodPool {
-    /// All that a text says: `NAME=ipv4-cidrs:CIDR,CIDR;ipv4-mask-size:BITS,NAME=...`.
+    /// All that a text says: `NAME=ipv4-cidrs:CIDR,CIDR;ipv4-mask-size:BITS,NAME=...`, or in JSON a map of names
+    /// to what specs of CiliumPodIPPools say, or such a text once more.
     pub fn read_all(text: &str) -> Result<Vec<Self>, NewPodPoolError> {
+        if text.trim_start().starts_with(['{', '"']) {
+            let json = serde_json::from_str(text);
+            let json = json.map_err(|error| NewPodPoolError::Unreadable(error.to_string()))?;
+            return match json {
+                Value::Object(pools) => {
+                    pools.into_iter().map(|(name, spec)| Self::of_spec(name, spec)).collect()
+                }
+                Value::String(text) => Self::read_all(&text),
+                other => Err(NewPodPoolError::Unnamed(other.to_string())),
+            };
+        }
         let mut pools: Vec<(String, String)> = Vec::new();
         // A comma stands between pools, and between the prefixes of one.
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -75,7 +92,24 @@ impl NewPodPool {
             }
             spec.entry(family).or_insert_with(|| json!({}))[key] = value;
         }
-        let spec = Value::Object(spec);
+        Self::new(name, Value::Object(spec))
+    }
+
+    /// Of a spec as a CiliumPodIPPool has it.
+    fn of_spec(name: String, spec: Value) -> Result<Self, NewPodPoolError> {
+        const KNOWN: [&str; 4] = ["ipv4", "ipv6", "namespaceSelector", "podSelector"];
+        if name.is_empty() {
+            return Err(NewPodPoolError::Unnamed(spec.to_string()));
+        }
+        let unknown = |text: String| NewPodPoolError::Unknown { pool: name.clone(), text };
+        let members = spec.as_object().ok_or_else(|| unknown(spec.to_string()))?;
+        if let Some(other) = members.keys().find(|key| !KNOWN.contains(&key.as_str())) {
+            return Err(unknown(other.clone()));
+        }
+        Self::new(name, spec)
+    }
+
+    fn new(name: String, spec: Value) -> Result<Self, NewPodPoolError> {
         let useless = |why| NewPodPoolError::Useless { pool: name.clone(), why };
         let read = PodPool::read(&spec);
         if let Some(why) = read.trouble {
@@ -120,8 +154,27 @@ mod tests {
     }
 
     #[test]
+    fn pools_are_read_from_json() {
+        let text = r#"{"blue":{"ipv4":{"cidrs":["10.0.0.0/8"],"maskSize":24},"podSelector":{"matchLabels":{"a":"b"}}}}"#;
+        let pools = NewPodPool::read_all(text).unwrap();
+        let said: Value = serde_json::from_str(text).unwrap();
+        assert_eq!((pools.len(), pools[0].name()), (1, "blue"));
+        assert_eq!(pools[0].document()["spec"], said["blue"]);
+        let flag = "default=ipv4-cidrs:10.0.0.0/8;ipv4-mask-size:24";
+        let again = Value::from(flag).to_string();
+        assert_eq!(NewPodPool::read_all(&again), NewPodPool::read_all(flag));
+        assert_eq!(NewPodPool::read_all("{}"), Ok(Vec::new()));
+    }
+
+    #[test]
     fn what_says_no_pool_is_refused_with_what_is_wrong() {
         for (text, words) in [
+            ("{\"a\":", "this is no JSON"),
+            ("{\"a\": 7}", "\"7\" is unknown"),
+            ("{\"\": {}}", "names no pool"),
+            ("{\"a\": {\"ipv5\": {}}}", "\"ipv5\" is unknown"),
+            ("{\"a\": {\"ipv4\": {\"cidrs\": [\"10.0.0.0/8\"]}}}", "has no maskSize"),
+            ("{\"a\": {}}", "has no prefixes"),
             ("10.0.0.0/8", "names no pool"),
             ("=ipv4-cidrs:10.0.0.0/8", "names no pool"),
             ("a=ipv4-cidrs", "\"ipv4-cidrs\" is unknown"),

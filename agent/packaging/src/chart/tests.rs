@@ -94,6 +94,7 @@ fn value_of(expression: &str, values: &Value) -> String {
     };
     for function in parts {
         value = match function {
+            "toJson" => at(values, first.strip_prefix(".Values.").unwrap()).to_string(),
             "quote" => quoted(&value),
             "sha256sum" => sha256(&value),
             function => panic!("{function} in {expression}"),
@@ -137,6 +138,7 @@ fn the_chart_gives_what_is_installed() {
         "cni.confPath=/etc/k0s,cni.binPath=/opt/k0s,priorityClassName=,bpf.ctTcpMax=1000000",
         "extraConfig.log-format=null,extraConfig.labels=k8s:a !b,extraConfig.debug-x=true",
         "nodeSelector.kubernetes\\.io/os=null,podAnnotations.a/b=c: d,podLabels.team=net",
+        "ipam.operator.autoCreateCiliumPodIPPools=a=ipv4-cidrs:10.0.0.0/8;ipv4-mask-size:24",
         "containerRuntime.integration=containerd,containerRuntime.socketPath=/run/k3s/containerd/containerd.sock",
     ] {
         values.set(text).unwrap();
@@ -167,6 +169,32 @@ fn the_chart_gives_what_is_installed() {
         let all = Value::Array(charted(&values)).to_string();
         assert_eq!(all.matches("/run/containerd").count(), count, "{all}");
     }
+}
+
+#[test]
+fn pools_are_said_as_a_map_or_as_the_flag_says_them() {
+    const NAME: &str = "auto-create-cilium-pod-ip-pools";
+    let said = |values: &Values| {
+        let objects = installed(values);
+        assert_eq!(charted(values), objects);
+        let map = objects.iter().find(|it| it["kind"] == "ConfigMap").unwrap();
+        map["data"][NAME].as_str().map(str::to_owned)
+    };
+    let mut values = Values::default();
+    assert_eq!(said(&values), None);
+    let file =
+        "ipam: {operator: {autoCreateCiliumPodIPPools: {default: {ipv4: {cidrs: [10.0.0.0/8]}}}}}";
+    values.merge(file).unwrap();
+    values.set("ipam.operator.autoCreateCiliumPodIPPools.default.ipv4.maskSize=24").unwrap();
+    let read: Value = serde_json::from_str(&said(&values).unwrap()).unwrap();
+    let ipv4 = serde_json::json!({ "cidrs": ["10.0.0.0/8"], "maskSize": 24 });
+    assert_eq!(read, serde_json::json!({ "default": { "ipv4": ipv4 } }));
+    let text = "default=ipv4-cidrs:10.0.0.0/8;ipv4-mask-size:24";
+    values.set(&format!("ipam.operator.autoCreateCiliumPodIPPools={text}")).unwrap();
+    let read: Value = serde_json::from_str(&said(&values).unwrap()).unwrap();
+    assert_eq!(read, text);
+    let error = values.merge("ipam: {operator: {autoCreateCiliumPodIPPools: 7}}").unwrap_err();
+    assert!(error.to_string().contains("write a map, or the text"), "{error}");
 }
 
 #[test]

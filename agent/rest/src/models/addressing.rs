@@ -66,6 +66,10 @@ pub struct IpamAddressResponse {
     pub gateway: String,
     /// The address.
     pub ip: String,
+    /// Whether its packets leave the cluster with this address: as the annotation
+    /// `ipam.cilium.io/skip-masquerade` of its pool says. A plugin makes a property of the endpoint of it.
+    #[serde(rename = "skip-masquerade", skip_serializing_if = "is_default")]
+    pub skip_masquerade: bool,
 }
 
 /// The node's addresses in the pods' network; the pods' routers.

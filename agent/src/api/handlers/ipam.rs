@@ -8,9 +8,12 @@ use axum::{
     http::{HeaderMap, StatusCode, Uri},
     response::IntoResponse,
 };
-use volvox_actors::endpoints::{
-    ipam::{AddressFamily, Allocated, IpamError, IpamMsg},
-    supervisor::{EndpointReference, EndpointsMsg},
+use volvox_actors::{
+    endpoints::{
+        ipam::{AddressFamily, Allocated, IpamError, IpamMsg},
+        supervisor::{EndpointReference, EndpointsMsg},
+    },
+    model::Families,
 };
 use volvox_inspect::http::{Answer, ApiError, json_response};
 use volvox_rest::models::{AddressPair, IpamAddressResponse, IpamResponse, NodeAddressingElement};
@@ -61,15 +64,18 @@ pub(crate) async fn allocate(State(api): State<Api>, uri: Uri, headers: HeaderMa
         )
         .await?
         .map_err(refused)?;
+    let unmasqueraded = allocated.unmasqueraded;
     let address = address_pair(allocated, expires.is_some());
     let host_addressing = addressing(&api).await?;
     let whole = |ip: Option<IpAddr>, lease: &str, own: Option<&NodeAddressingElement>| {
-        let own = own?;
+        let (ip, own) = (ip?, own?);
+        let Families { ipv4, ipv6 } = unmasqueraded;
         Some(IpamAddressResponse {
             cidrs: vec![own.alloc_range.clone()],
             expiration_uuid: lease.to_owned(),
             gateway: own.ip.map(|ip| ip.to_string()).unwrap_or_default(),
-            ip: ip?.to_string(),
+            ip: ip.to_string(),
+            skip_masquerade: if ip.is_ipv4() { ipv4 } else { ipv6 },
         })
     };
     let own = &host_addressing;
@@ -120,7 +126,7 @@ pub(crate) async fn release(State(api): State<Api>, Segment(ip): Segment) -> Ans
 }
 
 fn address_pair(allocated: Allocated, expires: bool) -> AddressPair {
-    let Allocated { ipv4, ipv6, ipv4_pool, ipv6_pool } = allocated;
+    let Allocated { ipv4, ipv6, ipv4_pool, ipv6_pool, .. } = allocated;
     // An address has one lease at most, so it names it.
     let lease = |address: Option<IpAddr>| match address {
         Some(address) if expires => format!("lease-{address}"),

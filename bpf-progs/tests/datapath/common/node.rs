@@ -77,7 +77,7 @@ impl Endpoint {
         }
     }
 
-    fn lxc(&self) -> LxcRow {
+    pub fn lxc(&self) -> LxcRow {
         let wide = |mac: Mac| {
             let mut bytes = [0; 8];
             bytes[..6].copy_from_slice(&mac);
