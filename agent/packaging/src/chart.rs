@@ -2,7 +2,7 @@
 //!
 //! The objects are rendered with marks in place of values, and printed. Each mark is then replaced,
 //! line by line. The expressions are those of Go's text/template, with `quote`, `toYaml`, `toJson`,
-//! `nindent`, `dir` and `sha256sum`.
+//! `trimAll`, `nindent`, `dir` and `sha256sum`.
 
 use std::fmt::Write;
 
@@ -243,7 +243,9 @@ fn scalar(line: &str) -> String {
             line.replace(BEGIN, "{{ .Values.").replace(END, " }}")
         }
         [name] if named(name).is_some_and(|it| it.kind == Kind::Document) => {
-            line.replace(&mark(name), &format!("{{{{ .Values.{name} | toJson | quote }}}}"))
+            // A text becomes JSON, and a text again.
+            let words = format!("{{{{ .Values.{name} | toJson | trimAll \"\\\"\" | quote }}}}");
+            line.replace(&mark(name), &words)
         }
         [name] if line.ends_with(&mark(name)) => {
             line.replace(&mark(name), &format!("{{{{ .Values.{name} | quote }}}}"))

@@ -215,8 +215,8 @@ fn data(all: &Value) -> Value {
 /// What the ConfigMap says of a value.
 fn said(name: &str, value: &Value) -> String {
     match named(name).map(|it| it.kind) {
-        Some(Kind::Document) if !is_empty(value) => value.to_string(),
-        Some(Kind::Document) => String::new(),
+        Some(Kind::Document) if is_empty(value) => String::new(),
+        Some(Kind::Document) if value.is_object() => value.to_string(),
         _ => go_text(value),
     }
 }

@@ -73,7 +73,7 @@ fn an_endpoint_that_is_not_masqueraded_is_heard_with_its_own_address() {
             IpAddr::V4(_) => (LxcFlags::SKIP_MASQUERADE_V4, LxcFlags::SKIP_MASQUERADE_V6),
             IpAddr::V6(_) => (LxcFlags::SKIP_MASQUERADE_V6, LxcFlags::SKIP_MASQUERADE_V4),
         };
-        let mut row = |world: &mut World, flags| {
+        let row = |world: &mut World, flags| {
             let row = LxcRow { flags, ..world.a.lxc() };
             world.node.put("cilium_lxc", LxcKey::new(near), row);
         };

@@ -1,6 +1,6 @@
 //! A node of ten pods is taken over from what stands in for Cilium, and given back, again and again, under traffic.
 
-use std::{net::Ipv4Addr, process::Command};
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -27,9 +27,9 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
     let mut fleet = Fleet::launch_on(node, PODS, Through::Rest, &progress)?;
     let config: Value = fleet.node.rest().get("/config")?;
     let router = config["status"]["addressing"]["ipv4"]["ip"].as_str().context("no router")?;
-    let (router, before): (Ipv4Addr, _) = (router.parse()?, Inventory::read(&fleet.node)?);
+    let (routers, before) = ([router.parse()?], Inventory::read(&fleet.node)?);
     fleet.node.stop_agent()?;
-    Former::settle(&fleet.node, VERSION, router)?;
+    Former::settle(&fleet.node, VERSION, &routers)?;
     let mut ready = Figure::new("takeover.ready", Unit::Seconds).below(1.0);
     let mut moved = Figure::new("takeover.moved", Unit::Count).zero();
     let mut passed = Figure::new("takeover.let_through", Unit::Count).zero();
@@ -44,7 +44,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
             moved.push_count(before.moved(&Inventory::read(&fleet.node)?) as u64);
             fleet.node.stop_agent()?;
             hand_back(&fleet.node)?;
-            Former::settle(&fleet.node, VERSION, router)?;
+            Former::settle(&fleet.node, VERSION, &routers)?;
             bar.inc(1);
         }
         Ok(())

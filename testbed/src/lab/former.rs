@@ -3,7 +3,7 @@
 
 use std::{
     env, fs,
-    net::Ipv4Addr,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
     sync::OnceLock,
@@ -27,20 +27,51 @@ use volvox_system::netlink::Socket;
 use super::{Node, ip};
 use crate::compile;
 
-/// The programs.
-const SOURCE: &str = include_str!("former/former.c");
+/// The programs: the last one is compiled, and includes the others.
+const SOURCES: [(&str, &str); 6] = [
+    ("layouts.h", include_str!("former/layouts.h")),
+    ("packet.h", include_str!("former/packet.h")),
+    ("connections.h", include_str!("former/connections.h")),
+    ("services.h", include_str!("former/services.h")),
+    ("neighbours.h", include_str!("former/neighbours.h")),
+    ("former.c", include_str!("former/former.c")),
+];
 /// Maps over which they work, besides the policy of the one endpoint.
-const MAPS: [&str; 4] =
-    ["cilium_lxc", "cilium_ct4_global", "cilium_ct_any4_global", "cilium_call_policy"];
-/// Maps that Cilium allocates in advance.
-const ALLOCATED: [&str; 4] = [
+const MAPS: [&str; 12] = [
+    "cilium_lxc",
+    "cilium_ct4_global",
+    "cilium_ct_any4_global",
+    "cilium_ct6_global",
+    "cilium_ct_any6_global",
+    "cilium_call_policy",
     "cilium_lb4_services_v2",
     "cilium_lb4_backends_v3",
     "cilium_lb4_reverse_nat",
+    "cilium_lb6_services_v2",
+    "cilium_lb6_backends_v3",
+    "cilium_lb6_reverse_nat",
+];
+/// Maps that Cilium allocates in advance.
+const ALLOCATED: [&str; 7] = [
+    "cilium_lb4_services_v2",
+    "cilium_lb4_backends_v3",
+    "cilium_lb4_reverse_nat",
+    "cilium_lb6_services_v2",
+    "cilium_lb6_backends_v3",
+    "cilium_lb6_reverse_nat",
     "cilium_lb_affinity_match",
 ];
+/// Maps of backends, whose rows end with a byte that Cilium leaves empty.
+const BACKENDS: [&str; 2] = ["cilium_lb4_backends_v3", "cilium_lb6_backends_v3"];
 /// Maps whose size Cilium draws from the machine's memory, and that of the lab.
-const SIZED: [&str; 3] = ["cilium_ct4_global", "cilium_ct_any4_global", "cilium_snat_v4_external"];
+const SIZED: [&str; 6] = [
+    "cilium_ct4_global",
+    "cilium_ct_any4_global",
+    "cilium_snat_v4_external",
+    "cilium_ct6_global",
+    "cilium_ct_any6_global",
+    "cilium_snat_v6_external",
+];
 const SIZE: u32 = 20_000;
 /// What Cilium writes of an endpoint.
 const MEMBERS: &str = "ID ContainerName dockerID ContainerNetnsPath DockerNetworkID DockerEndpointID \
@@ -54,7 +85,8 @@ const HOST: [&str; 2] = ["cilium_host", "cilium_net"];
 struct Numbers {
     id: u16,
     identity: u32,
-    ipv4: Ipv4Addr,
+    ipv4: Option<Ipv4Addr>,
+    ipv6: Option<Ipv6Addr>,
     ifindex: u32,
     mac: Mac,
     node_mac: Mac,
@@ -73,13 +105,14 @@ impl<'a> Former<'a> {
     }
 
     /// Makes a node that an agent of ours left into one that Cilium left: nothing stays that only ours
-    /// has, in the kernel or on the disk. `router` is the address that pods route through. No agent runs.
-    pub fn settle(node: &'a Node, version: &str, router: Ipv4Addr) -> Result<Self> {
+    /// has, in the kernel or on the disk. `routers` are the addresses that pods route through. No agent runs.
+    pub fn settle(node: &'a Node, version: &str, routers: &[IpAddr]) -> Result<Self> {
         let former = Self::at(node, version);
         // Only before there is traffic: what is tracked while rows are copied is lost, as Cilium loses it.
-        if former.make_host(router)? {
+        if former.make_host(routers)? {
             former.resize()?;
         }
+        former.empty_tags()?;
         former.serve()?;
         former.forget_ours()?;
         former.write_records()?;
@@ -142,13 +175,15 @@ impl<'a> Former<'a> {
     /// Loads the programs of an endpoint, or those of devices.
     fn load(&self, endpoint: Option<(&Numbers, &Path)>) -> Result<Ebpf> {
         let mut loader = EbpfLoader::new();
-        for map in MAPS {
-            loader.map_pin_path(map, self.pin(map));
+        // Those of a family that is off are not there.
+        for map in MAPS.iter().filter(|map| self.pin(map).exists()) {
+            loader.map_pin_path(*map, self.pin(map));
         }
         let none = Numbers {
             id: 0,
             identity: 0,
-            ipv4: Ipv4Addr::UNSPECIFIED,
+            ipv4: None,
+            ipv6: None,
             ifindex: 0,
             mac: Mac::default(),
             node_mac: Mac::default(),
@@ -157,12 +192,15 @@ impl<'a> Former<'a> {
         if let Some((_, policy)) = endpoint {
             loader.map_pin_path("cilium_policy_v2", policy);
         }
-        let (id, ipv4) = (u32::from(numbers.id), u32::from_ne_bytes(numbers.ipv4.octets()));
+        let id = u32::from(numbers.id);
+        let (mut ipv4, ipv6) = ([0; 16], numbers.ipv6.map_or([0; 16], |it| it.octets()));
+        ipv4[..4].copy_from_slice(&numbers.ipv4.map_or([0; 4], |it| it.octets()));
         let [mac, node_mac] =
             [numbers.mac, numbers.node_mac].map(|Mac([a, b, c, d, e, f])| [a, b, c, d, e, f, 0, 0]);
         loader.override_global("EP_ID", &id, true);
         loader.override_global("IDENTITY", &numbers.identity, true);
         loader.override_global("IPV4", &ipv4, true);
+        loader.override_global("IPV6", &ipv6, true);
         loader.override_global("IFINDEX", &numbers.ifindex, true);
         loader.override_global("MAC", &mac, true);
         loader.override_global("NODE_MAC", &node_mac, true);
@@ -200,8 +238,29 @@ impl<'a> Former<'a> {
         Ok(())
     }
 
-    /// Cilium's device: the router's address, and the way by which the node reaches pods. False if it is there.
-    fn make_host(&self, router: Ipv4Addr) -> Result<bool> {
+    /// Takes out of backends' rows what only we write there.
+    fn empty_tags(&self) -> Result<()> {
+        for name in BACKENDS {
+            let Ok(map) = Map::pinned(&self.pin(name)) else { continue };
+            let size = map.info().value_size as usize;
+            let mut rows = Vec::new();
+            scan(&map, |keys, values| {
+                let all = keys.chunks(4).zip(values.chunks(size));
+                rows.extend(all.map(|(key, value)| (key.to_vec(), value.to_vec())));
+                true
+            })?;
+            for (key, mut value) in rows {
+                if let Some(tag) = value.last_mut() {
+                    *tag = 0;
+                }
+                map.update(&key, &value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Cilium's device: routers' addresses, and the ways by which the node reaches pods. False if it is there.
+    fn make_host(&self, routers: &[IpAddr]) -> Result<bool> {
         let [host, peer] = HOST;
         let mut netlink = Socket::open()?;
         if netlink.link_by_name(host)?.is_some() {
@@ -211,9 +270,17 @@ impl<'a> Former<'a> {
         for name in HOST {
             ip(&format!("link set {name} arp off up"))?;
         }
-        ip(&format!("addr add {router}/32 dev {host}"))?;
-        ip(&format!("route add {router}/32 dev {host} scope link"))?;
-        ip(&format!("route add 10.11.0.0/16 via {router} dev {host} src {router}"))?;
+        for router in routers {
+            if router.is_ipv4() {
+                ip(&format!("addr add {router}/32 dev {host}"))?;
+                ip(&format!("route add {router}/32 dev {host} scope link"))?;
+                ip(&format!("route add 10.11.0.0/16 via {router} dev {host} src {router}"))?;
+            } else {
+                // The address brings a route, and may be no gateway.
+                ip(&format!("addr add {router}/128 dev {host} nodad"))?;
+                ip(&format!("route add fd11::/96 dev {host} src {router}"))?;
+            }
+        }
         let ifindex = netlink.link_by_name(host)?.context("it was just made")?.ifindex;
         let program = classifier(&mut self.load(None)?, "cil_from_host")?;
         let directory = self.root().join("cilium/devices").join(host).join("links");
@@ -304,7 +371,8 @@ impl<'a> Former<'a> {
             all.push(Numbers {
                 id: number(&record["ID"]).and_then(|id| u16::try_from(id).ok()).context("no ID")?,
                 identity: number(&record["SecLabel"]["id"]).context("no identity")?,
-                ipv4: text("IPv4").parse()?,
+                ipv4: text("IPv4").parse().ok(),
+                ipv6: text("IPv6").parse().ok(),
                 ifindex: number(&record["IfIndex"]).context("no interface")?,
                 mac: mac("LXCMAC")?,
                 node_mac: mac("NodeMAC")?,
@@ -357,8 +425,10 @@ fn object() -> Result<&'static [u8]> {
         return Ok(object);
     }
     let directory = tempfile::tempdir()?;
+    for (name, text) in SOURCES {
+        fs::write(directory.path().join(name), text)?;
+    }
     let (source, object) = (directory.path().join("former.c"), directory.path().join("former.o"));
-    fs::write(&source, SOURCE)?;
     let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
     let path = source.to_str().context("the path is no text")?;
     compile::compile((&clang, "", env::consts::ARCH), path, &object).map_err(|e| anyhow!(e))?;

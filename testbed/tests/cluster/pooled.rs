@@ -19,7 +19,7 @@ const DEFAULT: [&str; 2] = ["10.62.0.0/24", "fd00:62::/112"];
 const BLUE: [&str; 2] = ["10.63.0.0/24", "fd00:63::/112"];
 
 /// Flags of operators.
-const FLAGS: [&str; 2] = [
+const FLAGS: [&str; 3] = [
     "--ipam=multi-pool",
     "--enable-ipv6=true",
     "--auto-create-cilium-pod-ip-pools=default=ipv4-cidrs:10.62.0.0/24;ipv4-mask-size:28;\

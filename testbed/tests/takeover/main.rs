@@ -6,7 +6,7 @@ mod refusals;
 use std::{
     collections::BTreeMap,
     fs,
-    net::{Ipv4Addr, SocketAddr},
+    net::{IpAddr, SocketAddr},
     process::{Command, Output},
 };
 
@@ -14,16 +14,18 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use volvox_system::netlink::Socket;
 use volvox_testbed::{
-    fleet::Fleet,
-    lab::{self, Cgroup, Former, Inventory, Neighbour, Netns, Node, Through},
+    fleet::{self, Fleet},
+    lab::{self, Cgroup, Former, Inventory, Neighbour, Netns, Node, Through, objects},
     progress::Progress,
     traffic::{Kind, Plan, Stream, stop_clean},
 };
 
 /// Pods on the node.
-const PODS: usize = 10;
+const PODS: usize = 22;
 /// From this one on pods have no stream.
-const UNUSED: usize = 8;
+const UNUSED: usize = 20;
+/// Pairs of pods of which the first asks the second by a service, one of each family.
+const BY_SERVICE: [(usize, bool); 2] = [(8, false), (18, true)];
 /// The version of Cilium that is stood in for.
 const VERSION: &str = "1.19.4";
 
@@ -31,26 +33,53 @@ const VERSION: &str = "1.19.4";
 struct Left {
     fleet: Fleet,
     before: Inventory,
-    router: Ipv4Addr,
+    routers: Vec<IpAddr>,
+}
+
+/// The address of a service.
+fn service_address(ipv6: bool) -> Result<SocketAddr> {
+    let address = if ipv6 { "fd96::1" } else { "10.96.0.1" };
+    Ok(SocketAddr::new(address.parse()?, fleet::PORT))
 }
 
 impl Left {
     fn launch(flags: &[&str]) -> Result<Self> {
         let mut node = Node::new(lab::Binaries::find()?)?;
-        node.ipv4_only().flags(flags);
+        node.flags(flags);
         let mut fleet = Fleet::launch_on(node, PODS, Through::Rest, &Progress::new(true))?;
+        Self::serve(&mut fleet)?;
         let before = Inventory::read(&fleet.node)?;
         let config: Value = fleet.node.rest().get("/config")?;
-        let router = config["status"]["addressing"]["ipv4"]["ip"].as_str().context("no router")?;
-        let router = router.parse()?;
+        let router = |family| {
+            let address = config["status"]["addressing"][family]["ip"].as_str();
+            Ok(address.context("no router")?.parse()?)
+        };
+        let routers = ["ipv4", "ipv6"].map(router).into_iter().collect::<Result<Vec<_>>>()?;
         fleet.node.stop_agent()?;
-        Former::settle(&fleet.node, VERSION, router)?;
-        Ok(Self { fleet, before, router })
+        Former::settle(&fleet.node, VERSION, &routers)?;
+        Ok(Self { fleet, before, routers })
+    }
+
+    /// Has services stand for pods, of each family.
+    fn serve(fleet: &mut Fleet) -> Result<()> {
+        let mut all = Vec::new();
+        for (client, ipv6) in BY_SERVICE {
+            let (at, backend) = (service_address(ipv6)?, fleet.pods[client + 1].address(ipv6)?);
+            for transport in ["UDP", "TCP"] {
+                let name = format!("{}-{client}", transport.to_lowercase());
+                all.push(objects::service(&name, at, transport));
+                all.push(objects::slice(&name, &name, transport, fleet::PORT, &[backend]));
+            }
+        }
+        let count = all.len() / 2;
+        fleet.node.write_manifest("services.yaml", &objects::list(&all))?;
+        fleet.node.wait("services are not there", |node| Ok(node.served()?.len() == count))?;
+        Ok(())
     }
 
     /// Has Cilium's stand-in left it once more.
     fn settle(&self) -> Result<Former<'_>> {
-        Former::settle(&self.fleet.node, VERSION, self.router)
+        Former::settle(&self.fleet.node, VERSION, &self.routers)
     }
 
     /// A Cilium that starts on what is there.
@@ -69,6 +98,17 @@ impl Left {
     /// Streams that policy allows, and one that it forbids, which nothing may answer.
     fn streams(&self) -> Result<(Vec<Stream>, Vec<Stream>)> {
         let mut streams = self.fleet.all_streams()?;
+        for (client, ipv6) in BY_SERVICE {
+            for kind in [Kind::Udp, Kind::Connect] {
+                streams.push(Stream::start(Plan {
+                    kind,
+                    from: self.fleet.pods[client].netns.clone(),
+                    to: self.fleet.pods[client + 1].netns.clone(),
+                    target: service_address(ipv6)?,
+                    rate: 200,
+                })?);
+            }
+        }
         for stream in &streams {
             stream.wait_for_answers(50)?;
         }
@@ -149,7 +189,7 @@ fn a_living_cilium_is_taken_over_and_given_back_and_nothing_is_lost() {
         let check = left.check()?;
         let said = text(&check);
         ensure!(check.status.success(), "{said}");
-        for words in ["Cilium 1.19.4", "10 endpoints", "cilium_ct4_global as it is", "uplink"] {
+        for words in ["Cilium 1.19.4", "22 endpoints", "cilium_ct4_global as it is", "uplink"] {
             ensure!(said.contains(words), "it does not say {words:?}: {said}");
         }
         ensure!(left.programs()? == cilium, "looking changed something");

@@ -121,7 +121,7 @@ fn a_cilium_of_another_version_is_refused_unless_it_is_told_to_go_on() {
     let name = "refusals::a_cilium_of_another_version_is_refused_unless_it_is_told_to_go_on";
     lab::test(name, || {
         let mut left = Left::launch(&[])?;
-        Former::settle(&left.fleet.node, "1.16.6", left.router)?;
+        Former::settle(&left.fleet.node, "1.16.6", &left.routers)?;
         let streams = left.streams()?;
         refuses(&left, "Cilium 1.16.6")?;
         left.fleet.node.set_flag("take-over-without-features", Some("true"));

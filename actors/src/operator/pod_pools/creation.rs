@@ -47,18 +47,12 @@ pub enum NewPodPoolError {
 
 impl NewPodPool {
     /// All that a text says: `NAME=ipv4-cidrs:CIDR,CIDR;ipv4-mask-size:BITS,NAME=...`, or in JSON a map of names
-    /// to what specs of CiliumPodIPPools say, or such a text once more.
+    /// to what specs of CiliumPodIPPools say.
     pub fn read_all(text: &str) -> Result<Vec<Self>, NewPodPoolError> {
-        if text.trim_start().starts_with(['{', '"']) {
-            let json = serde_json::from_str(text);
-            let json = json.map_err(|error| NewPodPoolError::Unreadable(error.to_string()))?;
-            return match json {
-                Value::Object(pools) => {
-                    pools.into_iter().map(|(name, spec)| Self::of_spec(name, spec)).collect()
-                }
-                Value::String(text) => Self::read_all(&text),
-                other => Err(NewPodPoolError::Unnamed(other.to_string())),
-            };
+        if text.trim_start().starts_with('{') {
+            let pools: Map<String, Value> = serde_json::from_str(text)
+                .map_err(|error| NewPodPoolError::Unreadable(error.to_string()))?;
+            return pools.into_iter().map(|(name, spec)| Self::of_spec(name, spec)).collect();
         }
         let mut pools: Vec<(String, String)> = Vec::new();
         // A comma stands between pools, and between the prefixes of one.
@@ -160,9 +154,6 @@ mod tests {
         let said: Value = serde_json::from_str(text).unwrap();
         assert_eq!((pools.len(), pools[0].name()), (1, "blue"));
         assert_eq!(pools[0].document()["spec"], said["blue"]);
-        let flag = "default=ipv4-cidrs:10.0.0.0/8;ipv4-mask-size:24";
-        let again = Value::from(flag).to_string();
-        assert_eq!(NewPodPool::read_all(&again), NewPodPool::read_all(flag));
         assert_eq!(NewPodPool::read_all("{}"), Ok(Vec::new()));
     }
 
