@@ -36,14 +36,15 @@ const SOURCES: [(&str, &str); 6] = [
     ("neighbours.h", include_str!("former/neighbours.h")),
     ("former.c", include_str!("former/former.c")),
 ];
+/// By which whoever sends asks the receiver's policy. Only Cilium has it.
+const CALLS: &str = "cilium_call_policy";
 /// Maps over which they work, besides the policy of the one endpoint.
-const MAPS: [&str; 12] = [
+const MAPS: [&str; 11] = [
     "cilium_lxc",
     "cilium_ct4_global",
     "cilium_ct_any4_global",
     "cilium_ct6_global",
     "cilium_ct_any6_global",
-    "cilium_call_policy",
     "cilium_lb4_services_v2",
     "cilium_lb4_backends_v3",
     "cilium_lb4_reverse_nat",
@@ -126,7 +127,7 @@ impl<'a> Former<'a> {
             let policy = self.pin(&format!("cilium_policy_v2_{:05}", numbers.id));
             let mut object = self.load(Some((&numbers, &policy)))?;
             let tail = classifier(&mut object, "cil_lxc_policy")?;
-            let calls = object.take_map("cilium_call_policy").context("it has no calls")?;
+            let calls = object.take_map(CALLS).context("it has no calls")?;
             let mut calls = ProgramArray::try_from(calls)?;
             calls.set(numbers.id.into(), &aya_fd(&object, "cil_lxc_policy")?, 0)?;
             drop(tail);
@@ -176,7 +177,7 @@ impl<'a> Former<'a> {
     fn load(&self, endpoint: Option<(&Numbers, &Path)>) -> Result<Ebpf> {
         let mut loader = EbpfLoader::new();
         // Those of a family that is off are not there.
-        for map in MAPS.iter().filter(|map| self.pin(map).exists()) {
+        for map in MAPS.iter().filter(|map| self.pin(map).exists()).chain([&CALLS]) {
             loader.map_pin_path(*map, self.pin(map));
         }
         let none = Numbers {
