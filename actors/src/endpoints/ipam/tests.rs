@@ -389,6 +389,7 @@ fn a_pod_s_pool_says_whether_it_is_masqueraded() {
     let key = ObjectKey { namespace: String::new(), name: "own".to_owned() };
     let metadata = json!({ "annotations": { "ipam.cilium.io/skip-masquerade": "true" } });
     let pool = json!({ "metadata": metadata, "spec": { "ipv4": {} } });
+    workloads.tell(WorkloadsMsg::Manifests(Vec::new())).unwrap();
     workloads.tell(WorkloadsMsg::Pools(vec![(key, Some(pool.into()))])).unwrap();
     let prefix = |text: &str, pool: &str| {
         let prefix = PoolPrefix { closed: false, pool: pool.to_owned() };
