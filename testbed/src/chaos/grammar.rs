@@ -265,6 +265,11 @@ pub(super) const EXPECT: &[Field] = &[
     may("dips", "hooks that were once without a program; 0", Shape::Limit),
     may("leaks", "things that are left when all pods are deleted; 0", Shape::Limit),
     may(
+        "differences",
+        "things that volvox verify names in the end, of each guarantee; 0",
+        Shape::Limit,
+    ),
+    may(
         "writes",
         "rows and links that a further restart writes, with nothing changed; not asked",
         Shape::Limit,

@@ -160,6 +160,7 @@ fn expectations(tree: Option<&Tree>) -> Expectations {
         moved: limit("moved", usual.moved),
         dips: limit("dips", usual.dips),
         leaks: limit("leaks", usual.leaks),
+        differences: limit("differences", usual.differences),
         writes: limit("writes", usual.writes),
         ready: time("ready"),
         api: time("api"),

@@ -37,7 +37,7 @@ fn each_mistake_has_a_place_and_a_remedy() {
         ("steps: [{sleep: 2 hours}]\n", (2, 17), "write a number with ms, s, m or h"),
         ("steps: [{repeat: {times: 0, steps: []}}]\n", (2, 26), "take 1 to 10000"),
         ("steps: []\nexpect: {lost: -1}\n", (3, 16), "a number that is not negative, or any"),
-        ("steps: []\nexpect: {guarantees: [8]}\n", (3, 23), "nothing measures guarantee 8"),
+        ("steps: []\nexpect: {guarantees: [6]}\n", (3, 23), "nothing measures guarantee 6"),
         ("steps: kill\n", (2, 8), "a list: a line with - for each"),
         ("steps: []\npods: {a/b/c: {}}\n", (3, 15), "the name of a pod"),
         (

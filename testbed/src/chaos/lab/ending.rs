@@ -70,6 +70,7 @@ impl World<'_> {
         for (measure, found, detail) in found {
             outcome.findings.extend(limits.finding(measure, found, detail));
         }
+        outcome.findings.extend(limits.differences(&judgement.differences));
         let leaks = self.delete_all(&limits)?;
         outcome.findings.extend(leaks);
         Ok(())
