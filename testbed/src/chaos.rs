@@ -8,6 +8,7 @@ mod check;
 mod command;
 mod expected;
 mod explain;
+mod faults;
 mod gauntlet;
 mod grammar;
 mod history;

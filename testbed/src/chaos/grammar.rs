@@ -15,6 +15,8 @@ pub(super) enum Shape {
     Whole(i64, i64),
     /// `20ms`, `2s`, `1m`.
     Time,
+    /// `8MB`, `900kB`, or `well`: as much as there is.
+    Memory,
     /// A number, or `any`: not judged.
     Limit,
     /// Texts by name.
@@ -81,7 +83,11 @@ pub(super) static HISTORY: Shape = Shape::Fields(&[
 
 const NODE: &[Field] = &[may("flags", "flags of the agent", Shape::Labels)];
 
-const SERVERS: &[Choice] = &[Choice("etcd", "identities are shared in an etcd")];
+const SERVERS: &[Choice] = &[
+    Choice("etcd", "identities are shared in an etcd"),
+    Choice("api-server", "pods, policies and services are objects of an API server, not files"),
+    Choice("containerd", "the agent follows a containerd"),
+];
 
 static TRAFFIC: Shape = Shape::Fields(&[
     must("from", "the pod that sends", Shape::Pod),
@@ -211,17 +217,39 @@ const FAULTS: &[Field] = &[
     may("disk", "the disk of the state directory", Shape::Choice(DISK)),
     may("state-directory", "what the agent has on disk", Shape::Choice(STATE)),
     may("log", "where the agent writes its log, from its next start on", Shape::Choice(LOG)),
-    may("etcd", "the etcd", Shape::Choice(ETCD)),
+    may("etcd", "the etcd, and the way to it", Shape::Choice(ETCD)),
+    may("api-server", "the API server, and the way to it", Shape::Choice(API_SERVER)),
+    may("containerd", "the containerd", Shape::Choice(CONTAINERD)),
     may("cpu", "the processor of the agent that runs", Shape::Choice(CPU)),
+    may("descriptors", "files that the agent that runs may open", Shape::Choice(TAKEN)),
+    may("threads", "threads that the agent that runs may start", Shape::Choice(TAKEN)),
+    may(
+        "memory",
+        "what agents may have from their next start on, such as 8MB, or well",
+        Shape::Memory,
+    ),
+    may(
+        "clock",
+        "what the clock on the wall says to agents; clocks of timers go on",
+        Shape::Either(&Shape::Choice(CLOCK), &Shape::Fields(STEPS_OF_CLOCK)),
+    ),
     may("route-removed", "somebody removes the routes to this pod", Shape::Pod),
+    may(
+        "rules",
+        "routing rules of the agent, which it has a minute after its start",
+        Shape::Choice(RULES),
+    ),
     may("interface-removed", "somebody removes the interface of this pod", Shape::Pod),
     may("links-removed", "somebody removes the pinned links of this pod's programs", Shape::Pod),
+    may("program-added", "somebody's program runs in front of ours at this pod", Shape::Pod),
     may("row-removed", "somebody removes rows from a map of the kernel", Shape::Fields(ROW)),
 ];
 
 const DISK: &[Choice] = &[
     Choice("full", "it is full"),
     Choice("read-only", "it cannot be written to"),
+    Choice("failing", "whatever is asked of it is an error (EIO)"),
+    Choice("slow", "what the agent that runs writes takes 200 ms to be safe"),
     Choice("power-cut", "its power fails: what was not synced is lost, and the agent dies"),
     Choice("well", "it works again"),
 ];
@@ -233,16 +261,50 @@ const LOG: &[Choice] = &[
     Choice("well", "it can be written to"),
 ];
 
+const KILLED: Choice = Choice("killed", "it is killed");
+const STOPPED: Choice = Choice("stopped", "it takes connections and says nothing");
+const SLOW: Choice = Choice("slow", "each part of a connection takes 250 ms");
+const CUT_OFF: Choice = Choice("cut-off", "nothing gets through, and nobody says so; it goes on");
+const HALF_OPEN: Choice =
+    Choice("half-open", "who is connected at that moment never hears anything again");
+const BUSY: Choice = Choice("busy", "every request is answered with status 429");
+const FAILING: Choice = Choice("failing", "every request is answered with status 503");
+const RUBBISH: Choice = Choice("rubbish", "every request is answered with what means nothing");
+const WELL: Choice = Choice("well", "it works again, with what it had");
+
 const ETCD: &[Choice] = &[
-    Choice("killed", "it is killed"),
-    Choice("stopped", "it takes connections and says nothing"),
+    KILLED,
+    STOPPED,
+    SLOW,
+    CUT_OFF,
+    HALF_OPEN,
+    BUSY,
+    FAILING,
+    RUBBISH,
     Choice("saved", "a snapshot of it is saved"),
     Choice("restored", "it is killed, and comes back with what was saved"),
-    Choice("well", "it works again, with what it had"),
+    WELL,
 ];
+
+const API_SERVER: &[Choice] =
+    &[KILLED, STOPPED, SLOW, CUT_OFF, HALF_OPEN, BUSY, FAILING, RUBBISH, WELL];
+
+const CONTAINERD: &[Choice] = &[KILLED, STOPPED, WELL];
 
 const CPU: &[Choice] =
     &[Choice("taken", "it has none: the agent stands still"), Choice("well", "it has one again")];
+
+const TAKEN: &[Choice] =
+    &[Choice("taken", "not one more than it has"), Choice("well", "as many as usual")];
+
+const CLOCK: &[Choice] = &[Choice("well", "it is right again, at once")];
+
+const STEPS_OF_CLOCK: &[Field] = &[
+    may("ahead", "so far in the future, at once", Shape::Time),
+    may("back", "so far in the past, at once", Shape::Time),
+];
+
+const RULES: &[Choice] = &[Choice("removed", "somebody removes them")];
 
 const ROW: &[Field] = &[
     must("map", "the map", Shape::Choice(MAPS)),

@@ -1,9 +1,14 @@
 //! A history as it was understood: plain data that both worlds live through.
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    time::Duration,
+};
 
 use serde_json::Value;
 
+use super::faults::{Fault, Server};
 use crate::traffic::Kind;
 
 /// Labels of a pod.
@@ -182,36 +187,6 @@ pub(super) enum Build {
     Usual,
 }
 
-/// What goes wrong.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Fault {
-    DiskFull,
-    DiskReadOnly,
-    DiskWell,
-    PowerCut,
-    StateLost,
-    LogFull,
-    LogWell,
-    EtcdKilled,
-    EtcdStopped,
-    EtcdSaved,
-    EtcdRestored,
-    EtcdWell,
-    CpuTaken,
-    CpuWell,
-    RouteRemoved(Name),
-    InterfaceRemoved(Name),
-    LinksRemoved(Name),
-    RowRemoved { map: Map, pod: Name },
-}
-
-/// A map of the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Map {
-    Lxc,
-    Ipcache,
-}
-
 /// What is judged; nothing where there is no number.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Expectations {
@@ -254,7 +229,7 @@ pub struct History {
     pub(super) about: String,
     pub(super) reported: Option<String>,
     pub(super) flags: BTreeMap<String, String>,
-    pub(super) has_etcd: bool,
+    pub(super) servers: BTreeSet<Server>,
     /// In the order of the file.
     pub(super) pods: Vec<(Name, Labels)>,
     pub(super) manifests: Vec<Manifest>,
@@ -277,6 +252,14 @@ impl History {
         let mut all = Vec::new();
         add(&self.steps, &mut all);
         all
+    }
+
+    /// Every fault.
+    pub(super) fn faults(&self) -> impl Iterator<Item = &Fault> {
+        self.all_steps().into_iter().filter_map(|step| match step {
+            Step::Fault(fault) => Some(fault),
+            _ => None,
+        })
     }
 
     /// Deaths before calls: their names.

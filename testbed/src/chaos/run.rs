@@ -10,7 +10,8 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 
 use super::{
-    history::{Build, Fault, History, Step},
+    faults::{Disk, Fault, Server},
+    history::{Build, History, Step},
     lab as real,
     library::Source,
     mutant,
@@ -18,7 +19,7 @@ use super::{
     shrink::{self, Shrunk},
     sim as simulated,
 };
-use crate::lab::{self, Disk, build};
+use crate::lab::{self, ApiServer, ContainerRuntime, Janitor, build};
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug)]
@@ -128,11 +129,7 @@ fn prepare_the_lab(histories: &[History]) -> Result<()> {
             "the kernel has no system call {call}: nothing was started"
         );
     }
-    let cuts = |step: &&Step| matches!(step, Step::Fault(Fault::PowerCut));
-    if histories.iter().flat_map(History::all_steps).any(|step| cuts(&step)) && !Disk::is_possible()
-    {
-        bail!("this machine has no loop devices, so no disk's power can fail: nothing was started");
-    }
+    histories.iter().try_for_each(prepare_for)?;
     build::build()?;
     let upgrades = |step: &Step| matches!(step, Step::Upgrade(Build::Other, _));
     if histories.iter().flat_map(History::all_steps).any(upgrades) && build::other_agent().is_err()
@@ -143,6 +140,33 @@ fn prepare_the_lab(histories: &[History]) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// What of this machine a history needs.
+fn prepare_for(history: &History) -> Result<()> {
+    let has = |wanted: fn(&Fault) -> bool| history.faults().any(wanted);
+    let missing = if has(|it| matches!(it, Fault::Disk(Disk::PowerCut | Disk::Failing)))
+        && !lab::Disk::is_possible()
+    {
+        Some("this machine has no loop devices, so no disk can fail whole".to_owned())
+    } else {
+        real::missing(history)
+    };
+    let program = |server: &Server| match server {
+        Server::ApiServer if ApiServer::find().is_none() => Some(
+            "there is no kube-apiserver: run testbed/test once, or name a directory that has one \
+                  by KUBEBUILDER_ASSETS",
+        ),
+        Server::Containerd if !ContainerRuntime::is_possible() => {
+            Some("there is no containerd: install it")
+        }
+        _ => None,
+    };
+    let program = history.servers.iter().find_map(program).map(str::to_owned);
+    match missing.or(program) {
+        Some(what) => bail!("{}: {what}; nothing was started", history.name),
+        None => Ok(()),
+    }
 }
 
 /// What this program is called with to live through one history, within a lab: the text comes on stdin.
@@ -161,6 +185,8 @@ fn in_a_lab(
         words.extend(["--recordings".into(), place.join(&history.name).into()]);
     }
     let text = source.text.clone();
+    let groups = real::controllers(history);
+    let janitor = (!groups.is_empty()).then(|| Janitor::start(&groups)).transpose()?;
     let output = lab::again(words, move |command: &mut Command| {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
@@ -168,6 +194,7 @@ fn in_a_lab(
         let _ = child.stdin.take().expect("piped").write_all(text.as_bytes());
         child.wait_with_output()
     });
+    drop(janitor);
     let output = output?;
     let printed = String::from_utf8_lossy(&output.stdout);
     if let Some(outcome) = printed.lines().last().and_then(|line| serde_json::from_str(line).ok()) {

@@ -1,5 +1,6 @@
 //! The world of the simulator: a history as its actions, and what the model says of the traffic.
 
+mod faults;
 mod policies;
 mod translate;
 

@@ -59,6 +59,28 @@ fn each_mistake_has_a_place_and_a_remedy() {
             "nth and every",
         ),
         ("steps: [{fault: {etcd: killed}}]\n", (2, 17), "write servers: [etcd]"),
+        ("steps: [{fault: {api-server: busy}}]\n", (2, 17), "write servers: [api-server]"),
+        ("steps: [{fault: {containerd: busy}}]\n", (2, 30), "\"busy\" is not known here"),
+        ("steps: [{fault: {memory: 3}}]\n", (2, 26), "write a number with kB or MB, or well"),
+        ("steps: [{fault: {memory: 3MB}}]\n", (2, 17), "has its memory already: kill it first"),
+        ("steps: [{fault: {clock: 1h}}]\n", (2, 25), "is not known here"),
+        ("steps: [{fault: {clock: {ahead: 1h, back: 1h}}}]\n", (2, 25), "contradict each other"),
+        ("steps: [kill, {fault: {threads: taken}}]\n", (2, 23), "start one first"),
+        (
+            "steps: [{fault: {disk: failing}}, {fault: {disk: well}}]\n",
+            (2, 43),
+            "has files of the disk that failed: kill it first",
+        ),
+        (
+            "steps: [{fault: {disk: slow}}, {kill: {before: bpf}}]\n",
+            (2, 40),
+            "write fault: {disk: well} before this",
+        ),
+        (
+            "servers: [api-server]\nsteps: [{fault: {api-server: killed}}, {create: {pod: a}}]\n",
+            (3, 41),
+            "write fault: {api-server: well} before this",
+        ),
     ];
     for (lines, place, what) in mistakes {
         let found = wrong(&history(lines));

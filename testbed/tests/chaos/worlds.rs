@@ -4,7 +4,7 @@ use std::process::Command;
 
 use volvox_testbed::{
     chaos::{self, Asked, Outcome, Place, Source},
-    judge::Verdict,
+    judge::{Measure, Verdict},
 };
 
 fn in_sim(source: &Source) -> anyhow::Result<Vec<Outcome>> {
@@ -77,9 +77,17 @@ fn what_both_worlds_can_do_ends_the_same() {
     assert_eq!(seen, [Verdict::Well, Verdict::Well, Verdict::Well, Verdict::Broken]);
 }
 
+/// Histories of the lab that end well there, each with what was done and found.
+fn end_well_in_lab(names: &[&str]) {
+    for outcome in in_lab(names) {
+        assert_eq!(outcome.verdict, Verdict::Well, "{outcome:#?}");
+        assert!(!outcome.steps.is_empty() && !outcome.findings.is_empty(), "{outcome:#?}");
+    }
+}
+
 #[test]
 fn what_only_real_processes_can_do_ends_well() {
-    for outcome in in_lab(&[
+    end_well_in_lab(&[
         "backends-change-while-killed",
         "dies-before-every-tenth-call",
         "disk-full",
@@ -92,8 +100,43 @@ fn what_only_real_processes_can_do_ends_well() {
         "etcd-restored",
         "stands-still",
         "log-full",
-    ]) {
-        assert_eq!(outcome.verdict, Verdict::Well, "{outcome:#?}");
-        assert!(!outcome.steps.is_empty() && !outcome.findings.is_empty(), "{outcome:#?}");
+        "memory-too-small",
+        "descriptors-and-threads",
+        "disk-fails",
+        "disk-slow",
+        "clock-steps",
+        "program-in-front",
+    ]);
+}
+
+/// Servers, and the way to them: see also `tests/cluster` and `tests/kvstore`.
+#[test]
+fn whatever_servers_do_nobody_notices() {
+    end_well_in_lab(&[
+        "api-server-in-trouble",
+        "api-server-answers-rubbish",
+        "etcd-in-trouble",
+        "containerd-away",
+    ]);
+}
+
+/// What packets and numbers do not show: a row of a pod that nothing is sent to is gone in the end.
+#[test]
+fn what_differs_in_the_end_is_named_with_its_guarantee() {
+    let place = std::env::temp_dir().join(format!("volvox-differs-{}.yaml", std::process::id()));
+    let text = "about: x\nnode: {flags: {endpoint-bpf-prog-watchdog-interval: 0s}}\n\
+        pods: {a: {app: a}, b: {app: b}}\nsteps:\n\
+        - fault: {row-removed: {map: lxc, pod: b}}\nexpect: {leaks: any}\n";
+    std::fs::write(&place, text).expect("it can be written");
+    let [outcome] = in_lab(&[place.to_str().expect("it is text")]).try_into().unwrap();
+    std::fs::remove_file(&place).expect("it is there");
+    assert_eq!(outcome.verdict, Verdict::Broken, "{outcome:#?}");
+    let broken = outcome.findings.iter().filter(|it| it.verdict == Verdict::Broken);
+    for finding in broken {
+        assert_eq!(finding.measure, Measure::Differences, "{outcome:#?}");
+        assert!(
+            finding.guarantee.is_some() && finding.detail.contains("cilium_lxc"),
+            "{finding:?}"
+        );
     }
 }

@@ -97,7 +97,7 @@ impl World<'_> {
         let begun = Instant::now();
         for (_, member) in std::mem::take(&mut self.pods) {
             drop(member.responders);
-            super::broken(member.pod.delete(&self.node))?;
+            super::broken(self.remove(&member.pod))?;
         }
         loop {
             let left = leftovers(&self.node)?;

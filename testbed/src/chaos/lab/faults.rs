@@ -13,22 +13,27 @@ use volvox_bpf_progs::layouts::{IpcacheKey, IpcacheRow, LxcKey, LxcRow};
 
 use super::{World, broken};
 use crate::{
-    chaos::history::{Fault, History, Map, Name, Step},
-    lab::{Disk, Node, Signal, ip},
+    chaos::{
+        faults::{Disk, Fault, Map},
+        history::{History, Name},
+    },
+    lab::{self, ForeignProgram, Node, ip},
 };
 
 /// What fills the disk.
 const FILLER: &str = "cilium/filler";
+/// The agent's routing rule, as it is listed.
+const RULE: &str = "100:";
 
 /// Before the first agent: a disk of its own, if something is to happen to it.
-pub(super) fn prepare(history: &History, node: &Node) -> Result<Option<Disk>> {
-    if history.all_steps().contains(&&Step::Fault(Fault::PowerCut)) {
-        return Disk::make(node).map(Some);
-    }
-    let is_disk = |step: &&Step| {
-        matches!(step, Step::Fault(Fault::DiskFull | Fault::DiskReadOnly | Fault::DiskWell))
+pub(super) fn prepare(history: &History, node: &Node) -> Result<Option<lab::Disk>> {
+    let has = |wanted: &[Disk]| {
+        history.faults().any(|it| matches!(it, Fault::Disk(disk) if wanted.contains(disk)))
     };
-    if history.all_steps().iter().any(is_disk) {
+    if has(&[Disk::PowerCut, Disk::Failing]) {
+        return lab::Disk::make(node).map(Some);
+    }
+    if has(&[Disk::Full, Disk::ReadOnly]) {
         let place = node.path("cilium");
         mount("tmpfs", &place, "tmpfs", MountFlags::empty(), Some(c"size=16m"))
             .context("cannot make a disk")?;
@@ -39,13 +44,7 @@ pub(super) fn prepare(history: &History, node: &Node) -> Result<Option<Disk>> {
 impl World<'_> {
     pub(super) fn fault(&mut self, fault: &Fault) -> Result<()> {
         match fault {
-            Fault::DiskFull => {
-                let mut file = File::create(self.node.path(FILLER))?;
-                while file.write_all(&[1; 4096]).is_ok() {}
-                Ok(())
-            }
-            Fault::DiskReadOnly => self.remount(MountFlags::RDONLY),
-            Fault::DiskWell => self.disk_is_well(),
+            Fault::Disk(disk) => self.disk(*disk),
             Fault::StateLost => {
                 let state = self.node.path("cilium/state");
                 fs::remove_dir_all(&state).with_context(|| state.display().to_string())
@@ -58,20 +57,11 @@ impl World<'_> {
                 self.node.log_to(None);
                 Ok(())
             }
-            Fault::EtcdKilled => self.etcd.as_mut().context("no etcd")?.kill(),
-            Fault::EtcdStopped => self.etcd.as_mut().context("no etcd")?.stop(),
-            Fault::EtcdSaved => self.etcd.as_mut().context("no etcd")?.save(),
-            Fault::EtcdRestored => {
-                let etcd = self.etcd.as_mut().context("no etcd")?;
-                if etcd.runs() {
-                    etcd.kill()?;
-                }
-                etcd.restore()
-            }
-            Fault::EtcdWell => self.etcd_is_well(),
-            Fault::PowerCut => self.cut_power(),
-            Fault::CpuTaken => self.node.agent()?.signal(Signal::STOP),
-            Fault::CpuWell => self.node.agent()?.signal(Signal::CONT),
+            Fault::Server(server, trouble) => self.servers.trouble(*server, *trouble),
+            Fault::Taken(resource) => self.take(*resource),
+            Fault::Back(resource) => self.give_back(*resource),
+            Fault::Memory(limit) => self.limit_memory(*limit),
+            Fault::Clock(clock) => self.set_clock(*clock),
             Fault::RouteRemoved(pod) => {
                 for address in self.member(pod)?.pod.addresses.clone() {
                     let family = if address.is_ipv6() { "-6" } else { "-4" };
@@ -79,6 +69,7 @@ impl World<'_> {
                 }
                 Ok(())
             }
+            Fault::RulesRemoved => self.remove_rules(),
             Fault::InterfaceRemoved(pod) => {
                 let [_, host] = self.member(pod)?.pod.links()?;
                 // With the pod its hooks are gone, as they should be.
@@ -87,19 +78,60 @@ impl World<'_> {
             }
             Fault::LinksRemoved(pod) => self.remove_links(pod),
             Fault::RowRemoved { map, pod } => self.remove_rows(*map, pod),
+            Fault::ProgramAdded(pod) => {
+                let [_, host] = self.member(pod)?.pod.links()?;
+                self.foreign.push(ForeignProgram::in_front(&host.name)?);
+                Ok(())
+            }
+        }
+    }
+
+    fn disk(&mut self, disk: Disk) -> Result<()> {
+        match disk {
+            Disk::Full => {
+                let mut file = File::create(self.node.path(FILLER))?;
+                while file.write_all(&[1; 4096]).is_ok() {}
+                Ok(())
+            }
+            Disk::ReadOnly => self.remount(MountFlags::RDONLY),
+            Disk::Failing => {
+                self.disk_fails = true;
+                self.disk.as_ref().context("no disk")?.fail()
+            }
+            Disk::Slow => self.slow_down_the_disk(),
+            Disk::PowerCut => self.cut_power(),
+            Disk::Well => self.disk_is_well(),
         }
     }
 
     /// All that was broken works again.
     pub(super) fn end_faults(&mut self) -> Result<()> {
         self.node.log_to(None);
-        if self.node.has_agent() {
-            self.node.agent()?.signal(Signal::CONT)?;
+        self.end_scarcity()?;
+        if self.disk_fails {
+            // Who runs has files of it.
+            if self.node.has_agent() {
+                self.kill()?;
+            }
+            self.disk_is_well()?;
         }
         if self.node.path(FILLER).exists() {
             self.disk_is_well()?;
         }
-        self.etcd_is_well()
+        self.foreign.clear();
+        self.servers.are_well()
+    }
+
+    /// Rules are moved a minute after the start, or when nodes are named.
+    fn remove_rules(&mut self) -> Result<()> {
+        for family in ["-4", "-6"] {
+            let waited = self.node.wait("the agent has no routing rules", |_| {
+                Ok(ip(&format!("{family} rule show"))?.contains(RULE))
+            });
+            broken(waited)?;
+            ip(&format!("{family} rule del pref {}", RULE.trim_end_matches(':')))?;
+        }
+        Ok(())
     }
 
     fn member(&self, name: &Name) -> Result<&super::Member> {
@@ -114,6 +146,13 @@ impl World<'_> {
     }
 
     fn disk_is_well(&mut self) -> Result<()> {
+        self.scarcity.slow = None;
+        if std::mem::take(&mut self.disk_fails) {
+            return self.disk.as_ref().context("no disk")?.restore_power(&self.node);
+        }
+        if self.disk.is_some() || !mounted(&self.node.path("cilium"))? {
+            return Ok(());
+        }
         self.remount(MountFlags::empty())?;
         let filler = self.node.path(FILLER);
         if filler.exists() {
@@ -122,14 +161,10 @@ impl World<'_> {
         Ok(())
     }
 
-    fn etcd_is_well(&mut self) -> Result<()> {
-        let Some(etcd) = &mut self.etcd else { return Ok(()) };
-        if etcd.runs() { etcd.go_on() } else { etcd.start_again() }
-    }
-
     fn cut_power(&mut self) -> Result<()> {
         self.disk.as_ref().context("no disk")?.cut_power()?;
         self.kill()?;
+        self.disk_fails = false;
         self.disk.as_ref().context("no disk")?.restore_power(&self.node)
     }
 
@@ -188,4 +223,11 @@ impl World<'_> {
         let path = self.node.bpf_root().join("tc/globals").join(name);
         MapData::from_pin(path).with_context(|| format!("cannot open the map {name}"))
     }
+}
+
+/// Whether something is mounted there.
+fn mounted(place: &Path) -> Result<bool> {
+    let place = place.display().to_string();
+    let mounts = fs::read_to_string("/proc/self/mounts")?;
+    Ok(mounts.lines().any(|line| line.split(' ').nth(1) == Some(&*place)))
 }

@@ -44,6 +44,7 @@ impl World<'_> {
             }
             Step::Stop => {
                 (self.doom, self.restarts) = (None, false);
+                self.forget_scarcity();
                 self.died();
                 self.node.stop_agent()
             }
@@ -82,7 +83,13 @@ impl World<'_> {
     /// Makes a pod. If the agent dies meanwhile, it is made once there is one again, as a kubelet does it.
     pub(super) fn make(&mut self, name: &Name, labels: &Labels) -> Result<()> {
         let list: Vec<_> = labels.iter().map(|(key, value)| (&**key, &**value)).collect();
-        let mut pod = Pod::planned(&self.node, &name.full(), &list)?;
+        let mut pod = match &mut self.servers.cluster {
+            Some(cluster) => {
+                let uid = cluster.pod(name, labels)?;
+                Pod::planned_in_cluster(&name.full(), &uid)?
+            }
+            None => Pod::planned(&self.node, &name.full(), &list)?,
+        };
         let (restarted, begun) = (self.restarted, Instant::now());
         let added = self.plugin("ADD", &pod).and_then(|answer| pod.was_added(&answer, begun));
         if let Err(error) = added {
@@ -123,7 +130,7 @@ impl World<'_> {
     }
 
     /// Removes a pod by the plugin. If the agent dies over it, it is tried once more, as a runtime does.
-    fn remove(&mut self, pod: &Pod) -> Result<()> {
+    pub(super) fn remove(&mut self, pod: &Pod) -> Result<()> {
         let restarted = self.restarted;
         if let Err(error) = self.plugin("DEL", pod) {
             if self.node.has_agent() && self.restarted == restarted {
@@ -131,8 +138,17 @@ impl World<'_> {
             }
             self.plugin("DEL", pod)?;
         }
-        let _ = pod.forget(&self.node);
+        self.forget(pod);
         Ok(())
+    }
+
+    /// Nobody knows of a pod any more.
+    pub(super) fn forget(&self, pod: &Pod) {
+        // It may be gone already.
+        let _ = match &self.servers.cluster {
+            Some(cluster) => cluster.forget(pod),
+            None => pod.forget(&self.node),
+        };
     }
 
     /// What the agent died over is whole, or was never there; a runtime removes it either way.
@@ -165,7 +181,10 @@ impl World<'_> {
         member.labels = labels.clone();
         self.judge.inventory().is_relabelled(&member.pod.container_id);
         let list: Vec<_> = labels.iter().map(|(key, value)| (&**key, &**value)).collect();
-        member.pod.write_labels(&self.node, &list)?;
+        match &mut self.servers.cluster {
+            Some(cluster) => drop(cluster.pod(name, labels)?),
+            None => member.pod.write_labels(&self.node, &list)?,
+        }
         self.follow_services()
     }
 
@@ -174,7 +193,10 @@ impl World<'_> {
             let mut object = object.clone();
             if name.kind == "service" {
                 self.give_addresses(name, &mut object);
-            } else {
+            }
+            if let Some(cluster) = &mut self.servers.cluster {
+                object = cluster.apply(name, &object)?;
+            } else if name.kind != "service" {
                 self.node.write_manifest(&file(name), &object.to_string())?;
             }
             self.manifests.insert(name.clone(), object);
@@ -184,7 +206,9 @@ impl World<'_> {
 
     fn take_away(&mut self, name: &ManifestName) -> Result<()> {
         self.manifests.remove(name).context("no such manifest")?;
-        if name.kind != "service" {
+        if let Some(cluster) = &self.servers.cluster {
+            cluster.take_away(name)?;
+        } else if name.kind != "service" {
             self.node.remove_manifest(&file(name))?;
         }
         self.follow_services()
@@ -199,6 +223,7 @@ impl World<'_> {
         }
         let killed = self.node.kill_agent();
         self.doom = None;
+        self.forget_scarcity();
         killed
     }
 
@@ -206,6 +231,7 @@ impl World<'_> {
     pub(super) fn bury(&mut self) {
         self.node.bury_agent();
         self.doom = None;
+        self.forget_scarcity();
     }
 
     fn wait_until_dead(&mut self) -> Result<()> {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use volvox_sim::{
     history::{
         action::{self, Action},
-        events::{Removal, StoreEvent},
+        events::RuntimeNews,
     },
     model::{
         PODS,
@@ -18,9 +18,10 @@ use super::policies::{Apps, policy};
 use crate::{
     chaos::{
         explain,
+        faults::Server,
         history::{
-            Death, Expected, Fault, Flow, History, Labels, Manifest, ManifestName, Name, Phase,
-            Reach, Span, Step, Target,
+            Death, Expected, Flow, History, Labels, Manifest, ManifestName, Name, Phase, Reach,
+            Span, Step, Target,
         },
     },
     traffic::Kind,
@@ -52,16 +53,16 @@ pub(in crate::chaos) struct Translation {
 }
 
 /// Translates, and knows what there is at each step.
-struct Translator {
+pub(super) struct Translator {
     done: Translation,
-    random: Random,
+    pub(super) random: Random,
     apps: Apps,
     numbers: BTreeMap<Name, u8>,
     pods: BTreeMap<Name, App>,
     policies: BTreeMap<ManifestName, Policy>,
     flows: Vec<Flow>,
     /// What fails, as long as it does.
-    fault: Option<action::Fault>,
+    pub(super) fault: Option<action::Fault>,
 }
 
 impl Translation {
@@ -93,11 +94,11 @@ impl Translation {
 }
 
 impl Translator {
-    fn refuse(&mut self, what: impl Into<String>) {
+    pub(super) fn refuse(&mut self, what: impl Into<String>) {
         self.done.refused.push(what.into());
     }
 
-    fn add(&mut self, action: Action) {
+    pub(super) fn add(&mut self, action: Action) {
         self.done.actions.push(action);
     }
 
@@ -119,8 +120,12 @@ impl Translator {
     }
 
     fn beginning(&mut self, history: &History) {
-        if history.has_etcd {
-            self.add(Action::ShareStore);
+        for server in &history.servers {
+            self.add(match server {
+                Server::Etcd => Action::ShareStore,
+                Server::ApiServer => Action::FollowApiServer,
+                Server::Containerd => Action::Runtime(RuntimeNews::Followed),
+            });
         }
         if !history.flags.is_empty() {
             self.refuse("its agents have no flags");
@@ -250,7 +255,7 @@ impl Translator {
         }
     }
 
-    fn number(&mut self, name: &Name) -> u8 {
+    pub(super) fn number(&mut self, name: &Name) -> u8 {
         let next = self.numbers.len() + 1;
         if next > PODS.into() && !self.numbers.contains_key(name) {
             self.refuse(format!("it has {PODS} pods at most"));
@@ -321,47 +326,11 @@ impl Translator {
         self.time(100);
     }
 
-    fn fail(&mut self) {
+    pub(super) fn fail(&mut self) {
         if let Some(kind) = self.fault {
             let seed = self.random.number();
             self.add(Action::Faults { kind, one_in: 1, seed });
         }
-    }
-
-    fn fault(&mut self, fault: &Fault) {
-        match fault {
-            Fault::DiskFull => self.fault = Some(action::Fault::NoSpace),
-            Fault::DiskReadOnly => self.fault = Some(action::Fault::Io),
-            Fault::DiskWell => {
-                self.fault = None;
-                self.add(Action::FaultsOff);
-            }
-            Fault::EtcdKilled => self.add(Action::Store(StoreEvent::Down)),
-            Fault::EtcdStopped => self.add(Action::Store(StoreEvent::Silent)),
-            Fault::EtcdWell => self.add(Action::Store(StoreEvent::Up)),
-            Fault::RouteRemoved(pod) => {
-                let (pod, seed) = (self.number(pod), self.random.number());
-                self.add(Action::ForeignRemoval { pod, what: Removal::Routes, seed });
-            }
-            Fault::InterfaceRemoved(pod) => {
-                let pod = self.number(pod);
-                self.add(Action::Unplug(pod));
-            }
-            Fault::StateLost
-            | Fault::LogFull
-            | Fault::LogWell
-            | Fault::PowerCut
-            | Fault::EtcdSaved
-            | Fault::EtcdRestored
-            | Fault::CpuTaken
-            | Fault::CpuWell
-            | Fault::LinksRemoved(_)
-            | Fault::RowRemoved { .. } => {
-                let what = explain::step(&Step::Fault(fault.clone()));
-                self.refuse(format!("it has no way to do that {what}"));
-            }
-        }
-        self.fail();
     }
 
     fn flows(&mut self, flows: &[Flow]) {
