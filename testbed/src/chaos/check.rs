@@ -182,6 +182,7 @@ impl Walk {
         if matches!(
             step,
             Step::Create { .. }
+                | Step::Cancel { .. }
                 | Step::DeletePod(_)
                 | Step::DeleteManifest(_)
                 | Step::Label { .. }
@@ -196,6 +197,13 @@ impl Walk {
                 }
                 walk.wants_agent();
             }),
+            Step::Cancel { pod, .. } => self.at(&[word("cancel"), word("pod")], |walk| {
+                if walk.pods.contains(pod) {
+                    walk.wrong(format!("pod {pod} is there already: delete it first"));
+                }
+                walk.wants_agent();
+            }),
+            Step::Crash(_) => self.at(&[word("crash")], Self::wants_agent),
             Step::DeletePod(pod) => self.at(&[word("delete")], |walk| {
                 walk.pod(pod);
                 walk.pods.remove(pod);
@@ -254,7 +262,11 @@ impl Walk {
         }
         self.known.is_held = false;
         match step {
-            Step::Kill | Step::KillAfter(_) | Step::KillBefore { .. } | Step::Stop => {
+            Step::Kill
+            | Step::KillAfter(_)
+            | Step::KillAfterMessages(_)
+            | Step::KillBefore { .. }
+            | Step::Stop => {
                 if self.agent == Agent::Dead {
                     self.wrong("no agent runs at this step: start one first");
                 }

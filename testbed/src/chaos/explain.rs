@@ -172,6 +172,16 @@ pub(super) fn step(step: &Step) -> String {
                 "the agent will be killed before {call} call {nth} from now, counted in each thread{then}"
             )
         }
+        Step::KillAfterMessages(count) => format!(
+            "the agent is killed behind {count} messages between actors, and steps of kernel and disk"
+        ),
+        Step::Cancel { pod, labels, after } => format!(
+            "pod {pod} with {} is begun to be made, and who makes it gives up after {}",
+            words_of(labels),
+            span(*after)
+        ),
+        Step::Crash(actor) if actor == "any" => "an actor of the agent panics".into(),
+        Step::Crash(actor) => format!("the actor {actor} of the agent panics"),
         Step::Stop => "the agent is stopped (SIGTERM)".into(),
         Step::Start(deaths) => format!("an agent is started{}", deaths_of(deaths)),
         Step::Restart(deaths) => format!(

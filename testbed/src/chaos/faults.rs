@@ -30,6 +30,10 @@ pub(super) enum Fault {
     },
     /// A program of somebody else runs in front of ours.
     ProgramAdded(Name),
+    RecordTorn(Name),
+    /// Of nobody, in `cilium_lxc`.
+    RowAdded,
+    RecordingTruncated,
 }
 
 /// What becomes of the disk of the state directory.
@@ -64,6 +68,7 @@ pub(super) enum Trouble {
     Busy,
     Failing,
     Rubbish,
+    LeasesEnd,
     Saved,
     Restored,
     Well,
@@ -132,6 +137,7 @@ impl Trouble {
             "busy" => Self::Busy,
             "failing" => Self::Failing,
             "rubbish" => Self::Rubbish,
+            "leases-end" => Self::LeasesEnd,
             "saved" => Self::Saved,
             "restored" => Self::Restored,
             _ => Self::Well,
@@ -140,7 +146,7 @@ impl Trouble {
 
     /// Whether it is over at once.
     pub(super) fn is_moment(self) -> bool {
-        matches!(self, Self::HalfOpen | Self::Saved | Self::Restored)
+        matches!(self, Self::HalfOpen | Self::LeasesEnd | Self::Saved | Self::Restored)
     }
 
     fn words(self, server: Server) -> String {
@@ -155,6 +161,7 @@ impl Trouble {
             Self::Busy => format!("{server} answers everything with status 429"),
             Self::Failing => format!("{server} answers everything with status 503"),
             Self::Rubbish => format!("{server} answers everything with rubbish"),
+            Self::LeasesEnd => format!("every lease of {server} ends"),
             Self::Saved => format!("a snapshot of {server} is saved"),
             Self::Restored => format!("{server} is killed, and restored from its snapshot"),
             Self::Well => format!("{server} works again"),
@@ -208,6 +215,9 @@ impl Fault {
             ("interface-removed", _) => Self::InterfaceRemoved(pod()),
             ("links-removed", _) => Self::LinksRemoved(pod()),
             ("program-added", _) => Self::ProgramAdded(pod()),
+            ("record-torn", _) => Self::RecordTorn(pod()),
+            ("row-added", _) => Self::RowAdded,
+            ("recording", _) => Self::RecordingTruncated,
             _ => {
                 let is_lxc = value.get("map").and_then(Tree::text).as_deref() == Some("lxc");
                 let map = if is_lxc { Map::Lxc } else { Map::Ipcache };
@@ -245,6 +255,11 @@ impl Fault {
             Self::RowRemoved { map, pod } => {
                 let map = if *map == Map::Lxc { "cilium_lxc" } else { "cilium_ipcache_v2" };
                 format!("somebody removes the rows of pod {pod} from the map {map}")
+            }
+            Self::RecordTorn(pod) => format!("what the disk has of pod {pod} is torn"),
+            Self::RowAdded => "somebody adds a row of nobody to the map cilium_lxc".into(),
+            Self::RecordingTruncated => {
+                "somebody cuts the flight recorder's file to nothing".into()
             }
             Self::ProgramAdded(pod) => {
                 format!("somebody's program runs in front of ours at the interface of pod {pod}")

@@ -117,6 +117,8 @@ const EXPECTED: &[Choice] = &[
 /// A step.
 pub(super) static STEP: Shape = Shape::Word(&[
     may("create", "a pod is made", Shape::Fields(CREATE)),
+    may("cancel", "a pod is begun to be made, and who makes it gives up", Shape::Fields(CANCEL)),
+    may("crash", "an actor of the agent panics; in the simulator", Shape::Choice(ACTORS)),
     may("delete", "a pod is deleted, or a manifest as KIND/NAME", Shape::Object),
     may("label", "a pod has other labels", Shape::Fields(CREATE)),
     may("apply", "manifests are applied", Shape::Many(&Shape::Manifest)),
@@ -161,6 +163,23 @@ const UPGRADE: Shape = Shape::Either(
 const CREATE: &[Field] =
     &[must("pod", "its name", Shape::Pod), may("labels", "its labels", Shape::Labels)];
 
+const CANCEL: &[Field] = &[
+    must("pod", "its name", Shape::Pod),
+    may("labels", "its labels", Shape::Labels),
+    may("after", "so long after it was begun", Shape::Time),
+    may("within", "a part of this time after it was begun, by the seed", Shape::Time),
+];
+
+const ACTORS: &[Choice] = &[
+    Choice("endpoints", "who owns the endpoints"),
+    Choice("identities", "who owns the identities"),
+    Choice("ipam", "who owns the addresses"),
+    Choice("ipcache", "who owns which identity an address has"),
+    Choice("policy", "who owns the policies"),
+    Choice("services", "who owns the services"),
+    Choice("any", "one of all, as the seed chooses"),
+];
+
 const WITHIN: &[Field] = &[may("within", "a part of this time, by the seed", Shape::Time)];
 
 const WAITS: &[Choice] = &[
@@ -178,6 +197,11 @@ const START: Shape = Shape::MayBeAlone(&Shape::Fields(&[may(
 const KILL: &[Field] = &[
     may("before", "it dies before a call of this name, such as bpf", Shape::Text),
     may("nth", "the how manieth of them in a thread, from now on", Shape::Whole(1, 1_000_000)),
+    may(
+        "messages",
+        "behind so many messages between actors, and steps of kernel and disk; in the simulator",
+        Shape::Whole(1, 1_000_000),
+    ),
     may("after", "so long from now", Shape::Time),
     may("within", "a part of this time from now, by the seed", Shape::Time),
     may("then", "what becomes of who died before a call", Shape::Choice(THEN)),
@@ -240,6 +264,9 @@ const FAULTS: &[Field] = &[
         Shape::Choice(RULES),
     ),
     may("interface-removed", "somebody removes the interface of this pod", Shape::Pod),
+    may("record-torn", "what the disk has of this pod is torn", Shape::Pod),
+    may("row-added", "somebody adds rows of nobody to a map of the kernel", Shape::Choice(ADDED)),
+    may("recording", "the file of the flight recorder", Shape::Choice(RECORDING)),
     may("links-removed", "somebody removes the pinned links of this pod's programs", Shape::Pod),
     may("program-added", "somebody's program runs in front of ours at this pod", Shape::Pod),
     may("row-removed", "somebody removes rows from a map of the kernel", Shape::Fields(ROW)),
@@ -281,6 +308,7 @@ const ETCD: &[Choice] = &[
     BUSY,
     FAILING,
     RUBBISH,
+    Choice("leases-end", "every lease ends, as if its time were over"),
     Choice("saved", "a snapshot of it is saved"),
     Choice("restored", "it is killed, and comes back with what was saved"),
     WELL,
@@ -305,6 +333,10 @@ const STEPS_OF_CLOCK: &[Field] = &[
 ];
 
 const RULES: &[Choice] = &[Choice("removed", "somebody removes them")];
+
+const ADDED: &[Choice] = &[Choice("lxc", "cilium_lxc: pods of this node")];
+
+const RECORDING: &[Choice] = &[Choice("truncated", "somebody cuts it to nothing")];
 
 const ROW: &[Field] = &[
     must("map", "the map", Shape::Choice(MAPS)),

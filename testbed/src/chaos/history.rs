@@ -98,6 +98,14 @@ pub(super) enum Step {
         pod: Name,
         labels: Labels,
     },
+    /// Who makes a pod gives up after a while.
+    Cancel {
+        pod: Name,
+        labels: Labels,
+        after: Span,
+    },
+    /// An actor of the agent panics.
+    Crash(String),
     DeletePod(Name),
     DeleteManifest(ManifestName),
     Label {
@@ -118,6 +126,8 @@ pub(super) enum Step {
         /// Another one is started at once.
         restarts: bool,
     },
+    /// The agent that runs lives for so many messages between actors, and steps of kernel and disk.
+    KillAfterMessages(u32),
     Stop,
     Start(Vec<Death>),
     Restart(Vec<Death>),

@@ -212,6 +212,12 @@ impl Reader {
     fn step(&mut self, word: &str, value: &Tree) -> Step {
         let labels = || -> Labels { texts(value.get("labels")) };
         match word {
+            "cancel" => {
+                self.only_one(value, &["after", "within"]);
+                let after = value.get("after").map_or_else(|| span(value), span);
+                Step::Cancel { pod: name(value, "pod"), labels: labels(), after }
+            }
+            "crash" => Step::Crash(value.text().unwrap_or_default()),
             "create" => Step::Create { pod: name(value, "pod"), labels: labels() },
             "label" => Step::Label { pod: name(value, "pod"), labels: labels() },
             "delete" => delete(&value.text().unwrap_or_default()),
@@ -280,8 +286,11 @@ impl Reader {
         if *tree == Tree::Empty {
             return Step::Kill;
         }
-        if self.only_one(tree, &["before", "after", "within"]) {
+        if self.only_one(tree, &["before", "after", "within", "messages"]) {
             ["nth", "then"].iter().for_each(|word| self.needs(tree, word, "before"));
+        }
+        if let Some(count) = whole(tree, "messages") {
+            return Step::KillAfterMessages(count);
         }
         if tree.get("before").is_some() {
             return Step::KillBefore {

@@ -10,6 +10,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 
 use super::{
+    explain,
     faults::{Disk, Fault, Server},
     history::{Build, History, Step},
     lab as real,
@@ -115,6 +116,25 @@ fn refuse_for_the_simulator(histories: &[History]) -> Result<()> {
     Ok(())
 }
 
+/// What of a history real processes cannot do, each in words.
+pub(super) fn refused_by_the_lab(history: &History) -> Vec<String> {
+    let only_simulated =
+        |step: &&&Step| matches!(step, Step::Crash(_) | Step::KillAfterMessages(_));
+    history.all_steps().iter().filter(only_simulated).map(|step| explain::step(step)).collect()
+}
+
+fn refuse_for_the_lab(histories: &[History]) -> Result<()> {
+    let refused: Vec<_> = histories
+        .iter()
+        .flat_map(|history| {
+            let each = refused_by_the_lab(history).into_iter();
+            each.map(|what| format!("{}: the lab cannot do this: {what}", history.name))
+        })
+        .collect();
+    ensure!(refused.is_empty(), "{}\nNothing was started. Try --in sim.", refused.join("\n"));
+    Ok(())
+}
+
 fn prepare_the_lab(histories: &[History]) -> Result<()> {
     let calls: std::collections::BTreeSet<_> = histories.iter().flat_map(History::calls).collect();
     for call in calls {
@@ -129,14 +149,15 @@ fn prepare_the_lab(histories: &[History]) -> Result<()> {
             "the kernel has no system call {call}: nothing was started"
         );
     }
+    refuse_for_the_lab(histories)?;
     histories.iter().try_for_each(prepare_for)?;
     build::build()?;
     let upgrades = |step: &Step| matches!(step, Step::Upgrade(Build::Other, _));
     if histories.iter().flat_map(History::all_steps).any(upgrades) && build::other_agent().is_err()
     {
         bail!(
-            "a history upgrades to another build of the agent, and there is none: run cargo testbed \
-             other-agent first; nothing was started"
+            "a history upgrades to another build of the agent, and there is none: put one beside the \
+             agent as volvox-agent-other, or in a checkout run cargo testbed other-agent; nothing was started"
         );
     }
     Ok(())

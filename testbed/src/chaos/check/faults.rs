@@ -58,6 +58,13 @@ impl Walk {
             | Fault::LinksRemoved(pod)
             | Fault::ProgramAdded(pod)
             | Fault::RowRemoved { pod, .. } => self.pod(pod),
+            Fault::RecordTorn(_) | Fault::RowAdded if self.agent != Agent::Dead => {
+                self.wrong(
+                    "an agent that runs puts it right at once, or never looks: kill it first",
+                );
+            }
+            Fault::RecordTorn(pod) => self.pod(pod),
+            Fault::RecordingTruncated => self.wants_agent(),
             _ => {}
         }
     }

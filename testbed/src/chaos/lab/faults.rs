@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File},
     io::Write,
+    net::{IpAddr, Ipv4Addr},
     path::{Path, PathBuf},
 };
 
@@ -22,6 +23,10 @@ use crate::{
 
 /// What fills the disk.
 const FILLER: &str = "cilium/filler";
+/// The recording of the agent that runs.
+const RING: &str = "flight.ring";
+/// An address of the node's range that no pod gets: the range gives others first.
+const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 11, 200, 200));
 /// The agent's routing rule, as it is listed.
 const RULE: &str = "100:";
 
@@ -77,6 +82,14 @@ impl World<'_> {
                 ip(&format!("link del {}", host.name)).map(drop)
             }
             Fault::LinksRemoved(pod) => self.remove_links(pod),
+            Fault::RecordTorn(pod) => self.tear_record(pod),
+            Fault::RowAdded => self.add_row(),
+            Fault::RecordingTruncated => {
+                let ring = self.node.path("cilium").join(RING);
+                let file = File::options().write(true).open(&ring);
+                file.with_context(|| ring.display().to_string())?.set_len(0)?;
+                Ok(())
+            }
             Fault::RowRemoved { map, pod } => self.remove_rows(*map, pod),
             Fault::ProgramAdded(pod) => {
                 let [_, host] = self.member(pod)?.pod.links()?;
@@ -216,6 +229,33 @@ impl World<'_> {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// No agent runs: which record is the pod's is found in it.
+    fn tear_record(&self, pod: &Name) -> Result<()> {
+        let container = &self.member(pod)?.pod.container_id;
+        let state = self.node.path("cilium/state");
+        for record in fs::read_dir(&state)? {
+            let record = record?.path();
+            let text = fs::read_to_string(record.join("ep_config.json")).unwrap_or_default();
+            if text.contains(&**container) {
+                for name in ["ep_config.json", "ep_config.h"] {
+                    fs::write(record.join(name), "torn")?;
+                }
+                return Ok(());
+            }
+        }
+        anyhow::bail!("the disk has no record of pod {pod}")
+    }
+
+    /// A row of an address that nobody has.
+    fn add_row(&self) -> Result<()> {
+        let map = aya::maps::Map::HashMap(self.pin("cilium_lxc")?);
+        let mut map = aya::maps::HashMap::<_, [u8; 20], [u8; size_of::<LxcRow>()]>::try_from(map)?;
+        let LxcKey { address, family, .. } = LxcKey::new(NOBODY);
+        let key: [u8; 20] = [&address[..], &[family, 0, 0, 0]].concat().as_slice().try_into()?;
+        map.insert(key, [1; size_of::<LxcRow>()], 0)?;
         Ok(())
     }
 

@@ -70,6 +70,7 @@ impl Servers {
                 match trouble {
                     Trouble::Killed => etcd.kill(),
                     Trouble::Stopped => etcd.stop(),
+                    Trouble::LeasesEnd => etcd.expire_leases(),
                     Trouble::Saved => etcd.save(),
                     _ => {
                         if etcd.runs() {

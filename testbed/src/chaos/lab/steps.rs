@@ -5,19 +5,23 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::{Member, World, broken};
 use crate::{
     chaos::history::{Build, Death, Labels, Manifest, ManifestName, Name, Span, Step, Wait},
     judge::significant_time,
-    lab::{Injection, Inventory, PATIENCE, Pod, build},
+    lab::{Injection, Inventory, PATIENCE, Pod, build, cni},
 };
 
 impl World<'_> {
     pub(in crate::chaos) fn step(&mut self, step: &Step) -> Result<()> {
         match step {
             Step::Create { pod, labels } => self.make(pod, labels),
+            Step::Cancel { pod, labels, after } => self.cancel(pod, labels, *after),
+            Step::Crash(_) | Step::KillAfterMessages(_) => {
+                bail!("it happens in the simulator alone")
+            }
             Step::DeletePod(pod) => self.delete(pod),
             Step::Label { pod, labels } => self.label(pod, labels),
             Step::Apply(manifests) => self.apply(manifests),
@@ -82,14 +86,7 @@ impl World<'_> {
 
     /// Makes a pod. If the agent dies meanwhile, it is made once there is one again, as a kubelet does it.
     pub(super) fn make(&mut self, name: &Name, labels: &Labels) -> Result<()> {
-        let list: Vec<_> = labels.iter().map(|(key, value)| (&**key, &**value)).collect();
-        let mut pod = match &mut self.servers.cluster {
-            Some(cluster) => {
-                let uid = cluster.pod(name, labels)?;
-                Pod::planned_in_cluster(&name.full(), &uid)?
-            }
-            None => Pod::planned(&self.node, &name.full(), &list)?,
-        };
+        let mut pod = self.planned(name, labels)?;
         let (restarted, begun) = (self.restarted, Instant::now());
         let added = self.plugin("ADD", &pod).and_then(|answer| pod.was_added(&answer, begun));
         if let Err(error) = added {
@@ -111,6 +108,27 @@ impl World<'_> {
         let member = Member { pod, labels: labels.clone(), responders: Default::default() };
         self.pods.insert(name.clone(), member);
         self.follow_services()
+    }
+
+    /// Begins to make a pod, and gives up: the plugin dies, and is called to remove what there is.
+    fn cancel(&mut self, name: &Name, labels: &Labels, after: Span) -> Result<()> {
+        let pod = self.planned(name, labels)?;
+        let running = cni::Running::begin(&self.node, "ADD", &pod)?;
+        thread::sleep(self.time(after));
+        running.kill()?;
+        self.remove(&pod).with_context(|| format!("pod {name}, whose making was given up"))
+    }
+
+    /// A pod that the agent can know of, before the plugin is called.
+    fn planned(&mut self, name: &Name, labels: &Labels) -> Result<Pod> {
+        let list: Vec<_> = labels.iter().map(|(key, value)| (&**key, &**value)).collect();
+        match &mut self.servers.cluster {
+            Some(cluster) => {
+                let uid = cluster.pod(name, labels)?;
+                Pod::planned_in_cluster(&name.full(), &uid)
+            }
+            None => Pod::planned(&self.node, &name.full(), &list),
+        }
     }
 
     fn delete(&mut self, name: &Name) -> Result<()> {

@@ -26,6 +26,15 @@ impl Translator {
                 self.take_from(pod, Removal::FirstPlace);
                 true
             }
+            Fault::RecordTorn(pod) => {
+                let pod = self.number(pod);
+                self.add(Action::TearRecord(pod));
+                true
+            }
+            Fault::RowAdded => {
+                self.add(Action::ForeignRows);
+                true
+            }
             Fault::InterfaceRemoved(pod) => {
                 let pod = self.number(pod);
                 self.add(Action::Unplug(pod));
@@ -39,6 +48,7 @@ impl Translator {
             | Fault::Memory(_)
             | Fault::Clock(_)
             | Fault::RulesRemoved
+            | Fault::RecordingTruncated
             | Fault::LinksRemoved(_)
             | Fault::RowRemoved { .. } => false,
         };
@@ -86,6 +96,7 @@ fn store(trouble: Trouble) -> Vec<StoreEvent> {
         Trouble::Killed => vec![StoreEvent::Down],
         Trouble::Stopped | Trouble::CutOff => vec![StoreEvent::Silent],
         Trouble::HalfOpen => vec![StoreEvent::HungUp],
+        Trouble::LeasesEnd => vec![StoreEvent::Expired],
         Trouble::Well => vec![StoreEvent::Up],
         _ => Vec::new(),
     }

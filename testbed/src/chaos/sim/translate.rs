@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use volvox_sim::{
     history::{
         action::{self, Action},
-        events::RuntimeNews,
+        events::{RuntimeNews, Victim},
     },
     model::{
         PODS,
@@ -33,6 +33,8 @@ const SOURCE: u8 = 0;
 const STEPS_MAX: u32 = 240;
 /// Steps of a moment that the seed chooses.
 const MOMENT: usize = 300;
+/// Actors that can be told to panic.
+const ACTORS: [&str; 6] = ["endpoints", "identities", "ipam", "ipcache", "policy", "services"];
 /// The probe of TCP port 80.
 const WEB: (u8, u16) = (6, 80);
 
@@ -199,6 +201,19 @@ impl Translator {
                 self.span(*span);
                 self.add(Action::Kill);
             }
+            Step::KillAfterMessages(count) => {
+                let seed = self.random.number();
+                self.add(Action::Steps { count: short(*count), seed });
+                self.add(Action::Kill);
+            }
+            Step::Cancel { pod, labels, after } => self.cancel(pod, labels, *after),
+            Step::Crash(actor) => {
+                let victim = match ACTORS.iter().find(|name| *name == actor) {
+                    Some(name) => Victim::Named(name),
+                    None => Victim::Any(self.random.number()),
+                };
+                self.add(Action::Crash(victim));
+            }
             Step::KillBefore { restarts: true, .. } => {
                 self.refuse("nobody starts an agent there by himself");
             }
@@ -242,6 +257,15 @@ impl Translator {
         self.add(Action::Label { pod, app, reported: true });
         self.add(Action::Add(pod));
         self.look();
+    }
+
+    /// It is gone behind this, whether it came to be or not.
+    fn cancel(&mut self, name: &Name, labels: &Labels, after: Span) {
+        let (app, pod) = (self.app(labels), self.number(name));
+        self.add(Action::Label { pod, app, reported: true });
+        self.add(Action::Add(pod));
+        self.span(after);
+        self.add(Action::Cancel(pod));
     }
 
     fn app(&mut self, labels: &Labels) -> App {
