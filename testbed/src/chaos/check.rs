@@ -4,6 +4,8 @@ mod faults;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use faults::Hold;
+
 use super::{
     faults::Server,
     history::{Death, Expected, Flow, History, Manifest, ManifestName, Name, Step, Target, Wait},
@@ -164,7 +166,7 @@ impl Walk {
         if !self.manifests.contains(&object) {
             self.wrong(format!("there is no service {name} at this step: name it under manifests"));
         }
-        if is_ipv6 && self.known.servers.contains(&Server::ApiServer) {
+        if is_ipv6 && self.known.servers.contains(&Server::Api) {
             self.wrong("the API server gives services IPv4 addresses alone: take family: ipv4");
         }
         if kind == Kind::Ping {
@@ -256,11 +258,11 @@ impl Walk {
 
     /// What makes agents begin and end.
     fn life(&mut self, step: &Step) {
-        self.known.stands_still &= matches!(step, Step::KillBefore { .. });
         if matches!(step, Step::KillBefore { .. }) {
             self.wants_free_agent();
+        } else {
+            self.known.held.clear();
         }
-        self.known.is_held = false;
         match step {
             Step::Kill
             | Step::KillAfter(_)
@@ -298,7 +300,7 @@ impl Walk {
     }
 
     fn wait(&mut self, what: Wait) {
-        if self.known.stands_still {
+        if self.known.held.contains(&Hold::Still) {
             self.wrong("the agent stands still: write fault: {cpu: well} before this");
         }
         match (what, self.agent) {

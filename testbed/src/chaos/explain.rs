@@ -27,7 +27,7 @@ pub(super) fn history(history: &History) -> String {
     for server in &history.servers {
         line(match server {
             Server::Etcd => "  The agent shares identities in an etcd.".into(),
-            Server::ApiServer => "  The agent follows an API server, which has the objects.".into(),
+            Server::Api => "  The agent follows an API server, which has the objects.".into(),
             Server::Containerd => "  The agent follows a containerd.".into(),
         });
     }

@@ -53,7 +53,7 @@ pub(super) enum Disk {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Server {
     Etcd,
-    ApiServer,
+    Api,
     Containerd,
 }
 
@@ -99,13 +99,13 @@ pub(super) enum Map {
 
 impl Server {
     /// All of them.
-    pub(super) const ALL: [Self; 3] = [Self::Etcd, Self::ApiServer, Self::Containerd];
+    pub(super) const ALL: [Self; 3] = [Self::Etcd, Self::Api, Self::Containerd];
 
     /// As files write it.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Etcd => "etcd",
-            Self::ApiServer => "api-server",
+            Self::Api => "api-server",
             Self::Containerd => "containerd",
         }
     }
@@ -120,7 +120,7 @@ impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Etcd => "etcd",
-            Self::ApiServer => "the API server",
+            Self::Api => "the API server",
             Self::Containerd => "containerd",
         })
     }

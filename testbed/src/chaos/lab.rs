@@ -47,14 +47,7 @@ pub(super) struct World<'a> {
     history: &'a History,
     node: Node,
     usual: Binaries,
-    servers: Servers,
-    /// One that may fail whole.
-    disk: Option<Disk>,
-    /// Whatever is asked of it is an error.
-    disk_fails: bool,
-    scarcity: Scarcity,
-    /// Programs of somebody else.
-    foreign: Vec<ForeignProgram>,
+    around: Surroundings,
     pods: BTreeMap<Name, Member>,
     /// Pods that were not made because the agent died meanwhile.
     pending: BTreeMap<Name, Labels>,
@@ -78,6 +71,18 @@ pub(super) struct World<'a> {
     begun: Instant,
     /// When agents died.
     deaths: Vec<Instant>,
+}
+
+/// What is around a node, and to which something may happen.
+struct Surroundings {
+    servers: Servers,
+    /// One that may fail whole.
+    disk: Option<Disk>,
+    /// Whatever is asked of it is an error.
+    disk_fails: bool,
+    scarcity: Scarcity,
+    /// Programs of somebody else.
+    foreign: Vec<ForeignProgram>,
 }
 
 /// A pod with what belongs to it.
@@ -166,11 +171,13 @@ impl<'a> World<'a> {
             history,
             node,
             usual,
-            servers,
-            disk,
-            disk_fails: false,
-            scarcity,
-            foreign: Vec::new(),
+            around: Surroundings {
+                servers,
+                disk,
+                disk_fails: false,
+                scarcity,
+                foreign: Vec::new(),
+            },
             pods: BTreeMap::new(),
             pending: BTreeMap::new(),
             half_made: Vec::new(),

@@ -174,7 +174,7 @@ fn prepare_for(history: &History) -> Result<()> {
         real::missing(history)
     };
     let program = |server: &Server| match server {
-        Server::ApiServer if ApiServer::find().is_none() => Some(
+        Server::Api if ApiServer::find().is_none() => Some(
             "there is no kube-apiserver: run testbed/test once, or name a directory that has one \
                   by KUBEBUILDER_ASSETS",
         ),

@@ -77,7 +77,7 @@ fn each_mistake_has_a_place_and_a_remedy() {
         ),
         (
             "steps: [{fault: {disk: slow}}, {kill: {before: bpf}}]\n",
-            (2, 40),
+            (2, 32),
             "write fault: {disk: well} before this",
         ),
         (

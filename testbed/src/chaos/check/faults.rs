@@ -18,16 +18,29 @@ pub(super) struct Known {
     pub(super) unplugged: BTreeSet<Name>,
     /// A snapshot of etcd is there.
     is_saved: bool,
-    /// Whether the disk is one that fails whole, if anything happens to it.
-    fails_whole: Option<bool>,
-    /// Whatever is asked of the disk is an error.
-    disk_fails: bool,
-    /// The agent that runs gets no processor.
-    pub(super) stands_still: bool,
+    disk: Option<Kind>,
+    /// What holds the agent that runs.
+    pub(super) held: BTreeSet<Hold>,
     /// Agents that begin may die for want of memory.
     pub(super) starves: bool,
-    /// Somebody holds the agent that runs by its calls.
-    pub(super) is_held: bool,
+}
+
+/// Which disk it is to which something happens.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// It fills, and may be read-only.
+    Fills,
+    /// It fails whole: it does so now, or not.
+    Fails(bool),
+}
+
+/// What holds an agent.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Hold {
+    /// It gets no processor.
+    Still,
+    /// Its calls are slowed down.
+    Slow,
 }
 
 impl Known {
@@ -43,8 +56,8 @@ impl Walk {
             Fault::Server(server, trouble) => self.server(*server, *trouble),
             Fault::Disk(disk) => self.disk(*disk),
             Fault::Taken(_) if self.agent == Agent::Dead => self.wants_agent(),
-            Fault::Taken(Resource::Processor) => self.known.stands_still = true,
-            Fault::Back(Resource::Processor) => self.known.stands_still = false,
+            Fault::Taken(Resource::Processor) => drop(self.known.held.insert(Hold::Still)),
+            Fault::Back(Resource::Processor) => drop(self.known.held.remove(&Hold::Still)),
             Fault::Memory(Some(_)) if self.agent != Agent::Dead => {
                 self.wrong("an agent that runs has its memory already: kill it first");
             }
@@ -91,24 +104,26 @@ impl Walk {
 
     /// Objects of an API server change only while it can be told.
     pub(super) fn wants_server(&mut self) {
-        if self.known.away.contains(&Server::ApiServer) {
+        if self.known.away.contains(&Server::Api) {
             self.wrong("the API server is away: write fault: {api-server: well} before this");
         }
     }
 
     fn disk(&mut self, disk: Disk) {
-        let fails_whole = match disk {
-            Disk::Full | Disk::ReadOnly => Some(false),
-            Disk::Failing | Disk::PowerCut => Some(true),
+        let before = self.known.disk;
+        let kind = match disk {
+            Disk::Full | Disk::ReadOnly => Some(Kind::Fills),
+            Disk::Failing => Some(Kind::Fails(true)),
+            Disk::PowerCut => Some(Kind::Fails(false)),
             Disk::Slow | Disk::Well => None,
         };
-        let before = self.known.fails_whole;
-        if before.zip(fails_whole).is_some_and(|(before, now)| before != now) {
+        let fills = |kind| kind == Kind::Fills;
+        if before.zip(kind).is_some_and(|(before, now)| fills(before) != fills(now)) {
             return self.wrong(
                 "a disk that fails whole is another one than one that fills: take another history",
             );
         }
-        self.known.fails_whole = fails_whole.or(before);
+        self.known.disk = kind.or(before);
         match disk {
             Disk::ReadOnly if self.agent != Agent::Dead => {
                 self.wrong("an agent that runs has files open for writing: kill it first");
@@ -116,29 +131,29 @@ impl Walk {
             Disk::PowerCut => {
                 self.wants_agent();
                 self.agent = Agent::Dead;
-                self.known.disk_fails = false;
             }
-            Disk::Failing => self.known.disk_fails = true,
-            Disk::Well if self.known.disk_fails => {
-                if self.agent != Agent::Dead {
-                    self.wrong(
-                        "an agent that runs has files of the disk that failed: kill it first",
-                    );
+            Disk::Well => {
+                self.known.held.remove(&Hold::Slow);
+                if before == Some(Kind::Fails(true)) {
+                    if self.agent != Agent::Dead {
+                        self.wrong(
+                            "an agent that runs has files of the disk that failed: kill it first",
+                        );
+                    }
+                    self.known.disk = Some(Kind::Fails(false));
                 }
-                self.known.disk_fails = false;
             }
             Disk::Slow => {
                 self.wants_agent();
-                self.known.is_held = true;
+                self.known.held.insert(Hold::Slow);
             }
-            Disk::Well => self.known.is_held = false,
             _ => {}
         }
     }
 
     /// Only one can hold an agent by its calls.
     pub(super) fn wants_free_agent(&mut self) {
-        if self.known.is_held {
+        if self.known.held.contains(&Hold::Slow) {
             self.wrong(
                 "the calls of the agent that runs are slowed down: write fault: {disk: well} before this",
             );

@@ -40,7 +40,8 @@ pub(super) fn prepare(history: &History, node: &Node) -> Result<Option<lab::Disk
     }
     if has(&[Disk::Full, Disk::ReadOnly]) {
         let place = node.path("cilium");
-        mount("tmpfs", &place, "tmpfs", MountFlags::empty(), Some(c"size=16m"))
+        // Room for the recordings of some lives.
+        mount("tmpfs", &place, "tmpfs", MountFlags::empty(), Some(c"size=64m"))
             .context("cannot make a disk")?;
     }
     Ok(None)
@@ -62,7 +63,7 @@ impl World<'_> {
                 self.node.log_to(None);
                 Ok(())
             }
-            Fault::Server(server, trouble) => self.servers.trouble(*server, *trouble),
+            Fault::Server(server, trouble) => self.around.servers.trouble(*server, *trouble),
             Fault::Taken(resource) => self.take(*resource),
             Fault::Back(resource) => self.give_back(*resource),
             Fault::Memory(limit) => self.limit_memory(*limit),
@@ -93,7 +94,7 @@ impl World<'_> {
             Fault::RowRemoved { map, pod } => self.remove_rows(*map, pod),
             Fault::ProgramAdded(pod) => {
                 let [_, host] = self.member(pod)?.pod.links()?;
-                self.foreign.push(ForeignProgram::in_front(&host.name)?);
+                self.around.foreign.push(ForeignProgram::in_front(&host.name)?);
                 Ok(())
             }
         }
@@ -108,8 +109,8 @@ impl World<'_> {
             }
             Disk::ReadOnly => self.remount(MountFlags::RDONLY),
             Disk::Failing => {
-                self.disk_fails = true;
-                self.disk.as_ref().context("no disk")?.fail()
+                self.around.disk_fails = true;
+                self.around.disk.as_ref().context("no disk")?.fail()
             }
             Disk::Slow => self.slow_down_the_disk(),
             Disk::PowerCut => self.cut_power(),
@@ -121,7 +122,7 @@ impl World<'_> {
     pub(super) fn end_faults(&mut self) -> Result<()> {
         self.node.log_to(None);
         self.end_scarcity()?;
-        if self.disk_fails {
+        if self.around.disk_fails {
             // Who runs has files of it.
             if self.node.has_agent() {
                 self.kill()?;
@@ -131,8 +132,8 @@ impl World<'_> {
         if self.node.path(FILLER).exists() {
             self.disk_is_well()?;
         }
-        self.foreign.clear();
-        self.servers.are_well()
+        self.around.foreign.clear();
+        self.around.servers.are_well()
     }
 
     /// Rules are moved a minute after the start, or when nodes are named.
@@ -159,11 +160,11 @@ impl World<'_> {
     }
 
     fn disk_is_well(&mut self) -> Result<()> {
-        self.scarcity.slow = None;
-        if std::mem::take(&mut self.disk_fails) {
-            return self.disk.as_ref().context("no disk")?.restore_power(&self.node);
+        self.around.scarcity.slow = None;
+        if std::mem::take(&mut self.around.disk_fails) {
+            return self.around.disk.as_ref().context("no disk")?.restore_power(&self.node);
         }
-        if self.disk.is_some() || !mounted(&self.node.path("cilium"))? {
+        if self.around.disk.is_some() || !mounted(&self.node.path("cilium"))? {
             return Ok(());
         }
         self.remount(MountFlags::empty())?;
@@ -175,10 +176,10 @@ impl World<'_> {
     }
 
     fn cut_power(&mut self) -> Result<()> {
-        self.disk.as_ref().context("no disk")?.cut_power()?;
+        self.around.disk.as_ref().context("no disk")?.cut_power()?;
         self.kill()?;
-        self.disk_fails = false;
-        self.disk.as_ref().context("no disk")?.restore_power(&self.node)
+        self.around.disk_fails = false;
+        self.around.disk.as_ref().context("no disk")?.restore_power(&self.node)
     }
 
     fn remove_links(&mut self, pod: &Name) -> Result<()> {

@@ -117,11 +117,11 @@ impl World<'_> {
                 let open = fs::read_dir(format!("/proc/{pid}/fd"))?.count() as u64;
                 let limit = Rlimit { current: Some(open), maximum: usual.maximum };
                 prlimit(Some(process), Limit::Nofile, limit)?;
-                self.scarcity.descriptors = Some(usual);
+                self.around.scarcity.descriptors = Some(usual);
                 Ok(())
             }
             Resource::Threads => {
-                let group = self.scarcity.threads.as_ref().context("no group")?;
+                let group = self.around.scarcity.threads.as_ref().context("no group")?;
                 group.take_in(pid)?;
                 group.limit(Some(group.used()?))
             }
@@ -133,7 +133,7 @@ impl World<'_> {
         match resource {
             Resource::Processor if self.node.has_agent() => self.node.agent()?.signal(Signal::CONT),
             Resource::Descriptors => {
-                let usual = self.scarcity.descriptors.take();
+                let usual = self.around.scarcity.descriptors.take();
                 if let Some(usual) = usual.filter(|_| self.node.has_agent()) {
                     let process = process(self.node.agent()?.pid())?;
                     prlimit(Some(process), Limit::Nofile, usual)?;
@@ -141,7 +141,7 @@ impl World<'_> {
                 Ok(())
             }
             Resource::Threads => {
-                let group = self.scarcity.threads.as_ref();
+                let group = self.around.scarcity.threads.as_ref();
                 group.map_or(Ok(()), |group| group.limit(None))
             }
             Resource::Processor => Ok(()),
@@ -150,14 +150,14 @@ impl World<'_> {
 
     /// Agents have so much memory, beside what the kernel keeps of those before.
     pub(super) fn limit_memory(&self, limit: Option<u64>) -> Result<()> {
-        let Some(group) = &self.scarcity.memory else { return Ok(()) };
+        let Some(group) = &self.around.scarcity.memory else { return Ok(()) };
         let kept = group.used()?;
         group.limit(limit.map(|limit| kept + limit))
     }
 
     /// Agents' clock on the wall says so, at once.
     pub(super) fn set_clock(&self, clock: Clock) -> Result<()> {
-        let Some(file) = &self.scarcity.clock else { return Ok(()) };
+        let Some(file) = &self.around.scarcity.clock else { return Ok(()) };
         let seconds = |time: Duration| time.as_secs();
         let text = match clock {
             Clock::Ahead(time) => format!("+{}", seconds(time)),
@@ -171,22 +171,22 @@ impl World<'_> {
     pub(super) fn slow_down_the_disk(&mut self) -> Result<()> {
         ensure!(self.doom.is_none(), "somebody holds the agent that runs already");
         let pid = self.node.agent()?.pid();
-        self.scarcity.slow = Some(Injection::attach(pid, SAFE, SLOW)?);
+        self.around.scarcity.slow = Some(Injection::attach(pid, SAFE, SLOW)?);
         Ok(())
     }
 
     /// The agent that ran is gone, and with it what was done to it alone.
     pub(super) fn forget_scarcity(&mut self) {
-        self.scarcity.slow = None;
-        self.scarcity.descriptors = None;
-        if let Some(group) = &self.scarcity.threads {
+        self.around.scarcity.slow = None;
+        self.around.scarcity.descriptors = None;
+        if let Some(group) = &self.around.scarcity.threads {
             let _ = group.limit(None);
         }
     }
 
     /// There is enough of everything.
     pub(super) fn end_scarcity(&mut self) -> Result<()> {
-        self.scarcity.slow = None;
+        self.around.scarcity.slow = None;
         Resource::ALL.into_iter().try_for_each(|resource| self.give_back(resource))?;
         self.limit_memory(None)?;
         self.set_clock(Clock::Well)

@@ -39,7 +39,7 @@ impl Servers {
             etcd.share_through(node, proxy.address())?;
             servers.etcd = Some((etcd, proxy));
         }
-        if has(Server::ApiServer) {
+        if has(Server::Api) {
             let mut cluster = Cluster::start(history, node)?;
             let (at, speaks) = (cluster.server.socket_address(), cluster.server.speaks());
             let proxy = proxy(API_SERVER, at, speaks)?;
@@ -80,7 +80,7 @@ impl Servers {
                     }
                 }
             }
-            (Server::ApiServer, trouble) => {
+            (Server::Api, trouble) => {
                 let server = &mut self.cluster.as_mut().context("no API server")?.server;
                 if trouble == Trouble::Killed { server.kill() } else { server.hang() }
             }
@@ -94,7 +94,7 @@ impl Servers {
     fn proxy(&self, server: Server) -> Result<&Proxy> {
         let proxy = match server {
             Server::Etcd => self.etcd.as_ref().map(|(_, proxy)| proxy),
-            Server::ApiServer => self.cluster.as_ref().and_then(|it| it.proxy.as_ref()),
+            Server::Api => self.cluster.as_ref().and_then(|it| it.proxy.as_ref()),
             Server::Containerd => None,
         };
         proxy.with_context(|| format!("there is no proxy in front of {server}"))
@@ -108,7 +108,7 @@ impl Servers {
                 proxy.set(Passage::Open);
                 if etcd.runs() { etcd.go_on() } else { etcd.start_again() }
             }
-            Server::ApiServer => {
+            Server::Api => {
                 let Some(Cluster { server, proxy, .. }) = &mut self.cluster else { return Ok(()) };
                 if let Some(proxy) = proxy {
                     proxy.set(Passage::Open);

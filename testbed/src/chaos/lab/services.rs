@@ -55,7 +55,7 @@ impl World<'_> {
         }
         let known = self.manifests.get(name).map(|it| it["spec"]["clusterIPs"].clone());
         let number = 1 + self.manifests.keys().filter(|it| it.kind == "service").count();
-        if self.servers.cluster.is_some() {
+        if self.around.servers.cluster.is_some() {
             // The first is that of the server itself, which has one family.
             let known = known.map(|all| all[0].clone());
             object["spec"]["clusterIP"] =
@@ -91,7 +91,7 @@ impl World<'_> {
             objects.push(object);
             slices.extend([false, true].map(|ipv6| self.slice(&name, &service, ipv6)));
         }
-        if let Some(cluster) = &mut self.servers.cluster {
+        if let Some(cluster) = &mut self.around.servers.cluster {
             return cluster.follow(&slices);
         }
         objects.extend(slices);
@@ -131,7 +131,7 @@ impl World<'_> {
     /// Waits until the kernel has every service with those that are behind it, and no other one.
     pub(super) fn wait_for_services(&mut self) -> Result<()> {
         let mut wanted = BTreeSet::new();
-        let own = if self.servers.cluster.is_some() { OWN_ADDRESS } else { "" };
+        let own = if self.around.servers.cluster.is_some() { OWN_ADDRESS } else { "" };
         for (name, object) in self.services() {
             let service = Service::of(object);
             let addresses = object["spec"]["clusterIPs"].as_array().cloned().unwrap_or_default();

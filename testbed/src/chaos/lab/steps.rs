@@ -122,7 +122,7 @@ impl World<'_> {
     /// A pod that the agent can know of, before the plugin is called.
     fn planned(&mut self, name: &Name, labels: &Labels) -> Result<Pod> {
         let list: Vec<_> = labels.iter().map(|(key, value)| (&**key, &**value)).collect();
-        match &mut self.servers.cluster {
+        match &mut self.around.servers.cluster {
             Some(cluster) => {
                 let uid = cluster.pod(name, labels)?;
                 Pod::planned_in_cluster(&name.full(), &uid)
@@ -163,7 +163,7 @@ impl World<'_> {
     /// Nobody knows of a pod any more.
     pub(super) fn forget(&self, pod: &Pod) {
         // It may be gone already.
-        let _ = match &self.servers.cluster {
+        let _ = match &self.around.servers.cluster {
             Some(cluster) => cluster.forget(pod),
             None => pod.forget(&self.node),
         };
@@ -199,7 +199,7 @@ impl World<'_> {
         member.labels = labels.clone();
         self.judge.inventory().is_relabelled(&member.pod.container_id);
         let list: Vec<_> = labels.iter().map(|(key, value)| (&**key, &**value)).collect();
-        match &mut self.servers.cluster {
+        match &mut self.around.servers.cluster {
             Some(cluster) => drop(cluster.pod(name, labels)?),
             None => member.pod.write_labels(&self.node, &list)?,
         }
@@ -212,7 +212,7 @@ impl World<'_> {
             if name.kind == "service" {
                 self.give_addresses(name, &mut object);
             }
-            if let Some(cluster) = &mut self.servers.cluster {
+            if let Some(cluster) = &mut self.around.servers.cluster {
                 object = cluster.apply(name, &object)?;
             } else if name.kind != "service" {
                 self.node.write_manifest(&file(name), &object.to_string())?;
@@ -224,7 +224,7 @@ impl World<'_> {
 
     fn take_away(&mut self, name: &ManifestName) -> Result<()> {
         self.manifests.remove(name).context("no such manifest")?;
-        if let Some(cluster) = &self.servers.cluster {
+        if let Some(cluster) = &self.around.servers.cluster {
             cluster.take_away(name)?;
         } else if name.kind != "service" {
             self.node.remove_manifest(&file(name))?;

@@ -80,7 +80,7 @@ impl Translator {
     fn server(&mut self, server: Server, trouble: Trouble) -> bool {
         let actions = match server {
             Server::Etcd => store(trouble).into_iter().map(Action::Store).collect(),
-            Server::ApiServer => api_server(trouble).into_iter().map(Action::ApiServer).collect(),
+            Server::Api => api_server(trouble).into_iter().map(Action::ApiServer).collect(),
             Server::Containerd => runtime(trouble).into_iter().map(Action::Runtime).collect(),
         };
         let actions: Vec<_> = actions;

@@ -125,7 +125,7 @@ impl Translator {
         for server in &history.servers {
             self.add(match server {
                 Server::Etcd => Action::ShareStore,
-                Server::ApiServer => Action::FollowApiServer,
+                Server::Api => Action::FollowApiServer,
                 Server::Containerd => Action::Runtime(RuntimeNews::Followed),
             });
         }
