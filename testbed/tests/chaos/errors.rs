@@ -82,7 +82,7 @@ fn each_mistake_has_a_place_and_a_remedy() {
         ),
         (
             "servers: [api-server]\nsteps: [{fault: {api-server: killed}}, {create: {pod: a}}]\n",
-            (3, 41),
+            (3, 40),
             "write fault: {api-server: well} before this",
         ),
     ];
