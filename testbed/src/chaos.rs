@@ -2,7 +2,7 @@
 //!
 //! A history is a file ([`History`]): its words are in `grammar`, from which come the reader, the schema and
 //! the errors. It happens in one of two [places](Place): to real processes in the [lab](crate::lab), or in the
-//! [simulator](crate::sim). What a place cannot do is refused before anything starts.
+//! [simulator](volvox_sim). What a place cannot do is refused before anything starts.
 
 mod check;
 mod command;
