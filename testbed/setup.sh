@@ -26,6 +26,7 @@ PARTS=(
     /usr/include/bpf/bpf_helpers.h:libbpf-dev
     ip:iproute2
     strace:strace
+    faketime:faketime
     nginx:nginx
     wrk:wrk
     promtool:prometheus

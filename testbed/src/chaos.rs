@@ -2,18 +2,21 @@
 //!
 //! A history is a file ([`History`]): its words are in `grammar`, from which come the reader, the schema and
 //! the errors. It happens in one of two [places](Place): to real processes in the [lab](crate::lab), or in the
-//! [simulator](crate::sim). What a place cannot do is refused before anything starts.
+//! [simulator](volvox_sim). What a place cannot do is refused before anything starts.
 
 mod check;
 mod command;
 mod expected;
 mod explain;
+mod faults;
 mod gauntlet;
 mod grammar;
 mod history;
 mod html;
 mod lab;
+mod learn;
 mod library;
+mod manual;
 mod mutant;
 mod outcome;
 mod problem;

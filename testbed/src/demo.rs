@@ -41,11 +41,16 @@ pub fn run(seed: u64) -> Result<()> {
     let moments = last_moments(&fleet)?;
     print_streams(&judgement.reports);
     let Judgement { let_through, moved, endpoints, dips, .. } = judgement;
+    let differs = judgement.differences.len();
     volvox_system::say!(
         "\nendpoints whose number, identity or address moved   {moved} of {endpoints}"
     );
     volvox_system::say!("packets that got through where policy forbids it     {let_through}");
     volvox_system::say!("times that a pod was seen without a program          {dips}");
+    volvox_system::say!("things that `volvox verify` names in the end         {differs}");
+    for difference in &judgement.differences {
+        volvox_system::say!("  {difference}");
+    }
     if !judgement.is_clean() {
         bail!("somebody noticed: see the numbers above that should be 0");
     }

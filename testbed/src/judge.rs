@@ -1,17 +1,20 @@
 //! Whether somebody noticed: what demo and chaos judge a run by.
 //!
 //! A [`Judge`] is there while things happen to a node. It holds the traffic, knows what must not move, and
-//! looks at the hooks of pods all the time. In the end it says what it [found](Finding), each with the
-//! guarantee that it is about.
+//! looks at the hooks of pods all the time. In the end it asks `volvox verify` what differs on the node, and
+//! says what it [found](Finding), each with the guarantee that it is about.
 
 mod finding;
 mod leftovers;
+mod verified;
 mod watcher;
 
 use anyhow::Result;
+use volvox_actors::node::verification::NodeDifference;
 
 pub use finding::{Finding, MEASURED, Measure, Verdict, significant_time};
 pub use leftovers::{Leftovers, leftovers, more};
+pub use verified::{differences, findings};
 pub use watcher::Watcher;
 
 use crate::{
@@ -42,6 +45,8 @@ pub struct Judgement {
     pub endpoints: usize,
     /// Hooks that were seen without a program.
     pub dips: u64,
+    /// What differs in the end between kernel, disk and what the agent wants.
+    pub differences: Vec<NodeDifference>,
 }
 
 impl Judge {
@@ -82,7 +87,7 @@ impl Judge {
         &self.flows
     }
 
-    /// Ends the traffic, and says what became of it.
+    /// Ends the traffic, and says what became of it. An agent must run, and have done all that it was told.
     pub fn end(self, node: &Node) -> Result<Judgement> {
         let let_through = self.denied.iter().map(Stream::answers).sum();
         drop(self.denied);
@@ -90,7 +95,8 @@ impl Judge {
         let after = Inventory::read(node)?;
         let (moved, changes) = (self.before.moved(&after) as u64, self.before.changes(&after));
         let dips = self.watcher.stop()?;
-        Ok(Judgement { reports, let_through, moved, changes, endpoints: self.before.len(), dips })
+        let (endpoints, differences) = (self.before.len(), differences(node)?);
+        Ok(Judgement { reports, let_through, moved, changes, endpoints, dips, differences })
     }
 }
 
@@ -106,5 +112,6 @@ impl Judgement {
             && self.let_through == 0
             && self.moved == 0
             && self.dips == 0
+            && self.differences.is_empty()
     }
 }

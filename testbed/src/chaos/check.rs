@@ -1,11 +1,14 @@
 //! What contradicts itself in a history whose words are right.
 
+mod faults;
+
 use std::collections::{BTreeMap, BTreeSet};
 
+use faults::Hold;
+
 use super::{
-    history::{
-        Death, Expected, Fault, Flow, History, Manifest, ManifestName, Name, Step, Target, Wait,
-    },
+    faults::Server,
+    history::{Death, Expected, Flow, History, Manifest, ManifestName, Name, Step, Target, Wait},
     problem::Problem,
     read::{KINDS, is_kind},
     suggest::{nearest, remedy},
@@ -20,15 +23,11 @@ pub(super) fn contradictions(history: &History) -> Vec<Problem> {
         problems: Vec::new(),
         pods: history.pods.iter().map(|(name, _)| name.clone()).collect(),
         manifests: BTreeSet::new(),
-        has_etcd: history.has_etcd,
         agent: Agent::Lives,
         judged: BTreeMap::new(),
         serves: BTreeSet::new(),
         counted: BTreeMap::new(),
-        unplugged: BTreeSet::new(),
-        is_saved: false,
-        loses_power: None,
-        stands_still: false,
+        known: faults::Known::of(&history.servers),
     };
     walk.beginning(history);
     walk.at(&[word("steps")], |walk| {
@@ -60,7 +59,6 @@ struct Walk {
     problems: Vec<Problem>,
     pods: BTreeSet<Name>,
     manifests: BTreeSet<ManifestName>,
-    has_etcd: bool,
     agent: Agent,
     /// Pods of flows that are judged, and which flow it is.
     judged: BTreeMap<Name, String>,
@@ -68,14 +66,7 @@ struct Walk {
     serves: BTreeSet<(Name, Kind, u16)>,
     /// Pods in which TCP segments are counted.
     counted: BTreeMap<Name, String>,
-    /// Pods whose interface somebody took away.
-    unplugged: BTreeSet<Name>,
-    /// A snapshot of etcd is there.
-    is_saved: bool,
-    /// What becomes of the disk, if anything does.
-    loses_power: Option<bool>,
-    /// The agent that runs gets no processor.
-    stands_still: bool,
+    known: faults::Known,
 }
 
 impl Walk {
@@ -134,7 +125,7 @@ impl Walk {
         self.at(&[word("from")], |walk| walk.pod(&flow.from));
         self.at(&[word("to")], |walk| match &flow.to {
             Target::Pod(name) => walk.pod(name),
-            Target::Service(name) => walk.service(name, flow.kind),
+            Target::Service(name) => walk.service(name, flow.kind, flow.ipv6),
         });
         let what = format!("{} from {}", flow.kind, flow.from);
         if flow.kind == Kind::Tcp && flow.expected == Expected::Denied {
@@ -170,10 +161,13 @@ impl Walk {
         }
     }
 
-    fn service(&mut self, name: &Name, kind: Kind) {
+    fn service(&mut self, name: &Name, kind: Kind, is_ipv6: bool) {
         let object = ManifestName { kind: "service".into(), name: name.clone() };
         if !self.manifests.contains(&object) {
             self.wrong(format!("there is no service {name} at this step: name it under manifests"));
+        }
+        if is_ipv6 && self.known.servers.contains(&Server::Api) {
+            self.wrong("the API server gives services IPv4 addresses alone: take family: ipv4");
         }
         if kind == Kind::Ping {
             self.wrong("a service does not answer echo requests: write udp or connect");
@@ -187,6 +181,17 @@ impl Walk {
     }
 
     fn step(&mut self, step: &Step) {
+        if matches!(
+            step,
+            Step::Create { .. }
+                | Step::Cancel { .. }
+                | Step::DeletePod(_)
+                | Step::DeleteManifest(_)
+                | Step::Label { .. }
+                | Step::Apply(_)
+        ) {
+            self.wants_server();
+        }
         match step {
             Step::Create { pod, .. } => self.at(&[word("create"), word("pod")], |walk| {
                 if !walk.pods.insert(pod.clone()) {
@@ -194,10 +199,17 @@ impl Walk {
                 }
                 walk.wants_agent();
             }),
+            Step::Cancel { pod, .. } => self.at(&[word("cancel"), word("pod")], |walk| {
+                if walk.pods.contains(pod) {
+                    walk.wrong(format!("pod {pod} is there already: delete it first"));
+                }
+                walk.wants_agent();
+            }),
+            Step::Crash(_) => self.at(&[word("crash")], Self::wants_agent),
             Step::DeletePod(pod) => self.at(&[word("delete")], |walk| {
                 walk.pod(pod);
                 walk.pods.remove(pod);
-                walk.unplugged.remove(pod);
+                walk.known.unplugged.remove(pod);
                 if let Some(flow) = walk.judged.get(pod) {
                     let what = format!(
                         "{pod} cannot go while it is judged what becomes of {flow}: write expected: any there"
@@ -236,7 +248,7 @@ impl Walk {
                 walk.at(&[word("from")], |walk| walk.pod(&reach.from));
                 walk.at(&[word("to")], |walk| match &reach.to {
                     Target::Pod(name) => walk.pod(name),
-                    Target::Service(name) => walk.service(name, Kind::Connect),
+                    Target::Service(name) => walk.service(name, Kind::Connect, reach.ipv6),
                 });
             }),
             Step::Sleep(_) | Step::Flags(_) => {}
@@ -246,9 +258,17 @@ impl Walk {
 
     /// What makes agents begin and end.
     fn life(&mut self, step: &Step) {
-        self.stands_still &= matches!(step, Step::KillBefore { .. });
+        if matches!(step, Step::KillBefore { .. }) {
+            self.wants_free_agent();
+        } else {
+            self.known.held.clear();
+        }
         match step {
-            Step::Kill | Step::KillAfter(_) | Step::KillBefore { .. } | Step::Stop => {
+            Step::Kill
+            | Step::KillAfter(_)
+            | Step::KillAfterMessages(_)
+            | Step::KillBefore { .. }
+            | Step::Stop => {
                 if self.agent == Agent::Dead {
                     self.wrong("no agent runs at this step: start one first");
                 }
@@ -264,7 +284,7 @@ impl Walk {
                         "an agent runs already at this step: kill it first, or write restart",
                     );
                 }
-                self.agent = Agent::Lives;
+                self.agent = if self.known.starves { Agent::Dying } else { Agent::Lives };
             }
             _ => {
                 self.agent = Agent::Lives;
@@ -280,7 +300,7 @@ impl Walk {
     }
 
     fn wait(&mut self, what: Wait) {
-        if self.stands_still {
+        if self.known.held.contains(&Hold::Still) {
             self.wrong("the agent stands still: write fault: {cpu: well} before this");
         }
         match (what, self.agent) {
@@ -297,7 +317,7 @@ impl Walk {
     }
 
     fn wants_interfaces(&mut self) {
-        if let Some(pod) = self.unplugged.pop_first() {
+        if let Some(pod) = self.known.unplugged.pop_first() {
             self.wrong(format!(
                 "{pod} has no interface any more, and never gets ready: delete it before this"
             ));
@@ -307,48 +327,6 @@ impl Walk {
     fn wants_agent(&mut self) {
         if self.agent == Agent::Dead {
             self.wrong("no agent runs at this step: start one first");
-        }
-    }
-
-    fn fault(&mut self, fault: &Fault) {
-        match fault {
-            Fault::EtcdKilled
-            | Fault::EtcdStopped
-            | Fault::EtcdWell
-            | Fault::EtcdSaved
-            | Fault::EtcdRestored
-                if !self.has_etcd =>
-            {
-                self.wrong("there is no etcd: write servers: [etcd]");
-            }
-            Fault::EtcdSaved => self.is_saved = true,
-            Fault::EtcdRestored if !self.is_saved => {
-                self.wrong("nothing was saved: write etcd: saved before this");
-            }
-            Fault::DiskFull | Fault::DiskReadOnly | Fault::PowerCut
-                if self.loses_power.is_some_and(|loses| loses != (*fault == Fault::PowerCut)) =>
-            {
-                self.wrong("a disk whose power fails is another one than one that fills: take another history");
-            }
-            Fault::PowerCut => {
-                self.wants_agent();
-                (self.loses_power, self.agent) = (Some(true), Agent::Dead);
-            }
-            Fault::DiskFull => self.loses_power = Some(false),
-            Fault::CpuTaken if self.agent == Agent::Dead => self.wants_agent(),
-            Fault::CpuTaken => self.stands_still = true,
-            Fault::CpuWell => self.stands_still = false,
-            Fault::DiskReadOnly if self.agent != Agent::Dead => {
-                self.wrong("an agent that runs has files open for writing: kill it first");
-            }
-            Fault::InterfaceRemoved(pod) => {
-                self.pod(pod);
-                self.unplugged.insert(pod.clone());
-            }
-            Fault::RouteRemoved(pod) | Fault::LinksRemoved(pod) | Fault::RowRemoved { pod, .. } => {
-                self.pod(pod)
-            }
-            _ => {}
         }
     }
 

@@ -12,8 +12,9 @@ use serde_json::json;
 use volvox_sim::history::scenarios;
 
 use super::{
-    explain, gauntlet, html,
+    explain, gauntlet, html, learn,
     library::{self, Source},
+    manual,
     outcome::{Outcome, Place},
     report,
     run::{self, Asked},
@@ -75,8 +76,20 @@ pub enum Verb {
         #[command(flatten)]
         options: gauntlet::Options,
     },
+    /// Make a history of a flight recording, and perturb it in the simulator
+    ///
+    /// It dies at each message that followed from each event, delays events, repeats them, and changes their
+    /// order. The exit status is 0 if all is well, 1 if a guarantee was broken, 2 if a ring cannot be read.
+    Learn(learn::Options),
     /// Print the JSON Schema of histories
     Schema,
+    /// Print completions for a shell
+    Completions {
+        /// Which one
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, as man reads it
+    Manual,
     /// Within a lab: live through the history on stdin
     #[command(hide = true, name = run::INSIDE)]
     Inside {
@@ -107,10 +120,13 @@ pub fn run(verb: &Verb) -> Result<i32> {
             })
         }
         Verb::Gauntlet { walk, options } => gauntlet::run(*walk, options),
+        Verb::Learn(options) => learn::run(options),
         Verb::Schema => {
             volvox_system::say!("{}", serde_json::to_string_pretty(&schema())?);
             Ok(0)
         }
+        Verb::Completions { shell } => manual::completions(*shell),
+        Verb::Manual => manual::page(),
         Verb::Inside { name, seed, recordings } => {
             lab::inside(|| run::inside(name, *seed, recordings.as_deref()))
         }
@@ -189,10 +205,15 @@ fn rows() -> Result<Vec<Row>> {
     let sources: Vec<_> = library::all().collect();
     let mut rows = Vec::new();
     for history in run::read(&sources)? {
-        let both = sim::refused(&history).is_empty();
+        let simulated = sim::refused(&history).is_empty();
+        let real = run::refused_by_the_lab(&history).is_empty();
         rows.push(Row {
             name: history.name,
-            places: if both { "lab, sim" } else { "lab" },
+            places: match (real, simulated) {
+                (true, true) => "lab, sim",
+                (false, true) => "sim",
+                _ => "lab",
+            },
             about: history.about,
             reported: history.reported.unwrap_or_default(),
         });

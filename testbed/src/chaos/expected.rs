@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::history::Expectations;
-use crate::judge::{Finding, Measure};
+use volvox_actors::node::verification::NodeDifference;
 
-/// Limits of what is judged.
-pub(super) struct Limits(BTreeMap<Measure, f64>);
+use super::history::Expectations;
+use crate::judge::{self, Finding, Measure};
+
+/// Limits of what is judged, and the guarantees that are asked about, all if there are none.
+pub(super) struct Limits(BTreeMap<Measure, f64>, Vec<u8>);
 
 /// What a history expects.
 pub(super) fn expected(expect: &Expectations) -> Limits {
@@ -25,13 +27,16 @@ pub(super) fn expected(expect: &Expectations) -> Limits {
             count(expect.writes).or_else(|| expect.guarantees.contains(&9).then_some(0.0)),
         ),
         (Measure::Leaks, count(expect.leaks)),
+        (Measure::Differences, count(expect.differences)),
     ];
     let is_asked = |measure: Measure| {
-        let number = measure.guarantee().unwrap_or_default();
-        expect.guarantees.is_empty() || expect.guarantees.contains(&number)
+        // What knows of many guarantees is asked about those.
+        let number = measure.guarantee();
+        expect.guarantees.is_empty() || number.is_none_or(|it| expect.guarantees.contains(&it))
     };
     let judged = all.into_iter().filter(|(measure, _)| is_asked(*measure));
-    Limits(judged.filter_map(|(measure, limit)| Some((measure, limit?))).collect())
+    let limits = judged.filter_map(|(measure, limit)| Some((measure, limit?))).collect();
+    Limits(limits, expect.guarantees.clone())
 }
 
 impl Limits {
@@ -48,6 +53,12 @@ impl Limits {
         detail: String,
     ) -> Option<Finding> {
         Some(Finding::new(measure, found, self.get(measure)?, detail))
+    }
+
+    /// What differs in the end, of each guarantee that is asked about.
+    pub(super) fn differences(&self, all: &[NodeDifference]) -> Vec<Finding> {
+        let Some(limit) = self.get(Measure::Differences) else { return Vec::new() };
+        judge::findings(all, limit, |number| self.1.is_empty() || self.1.contains(&number))
     }
 
     /// Those that are judged.

@@ -4,9 +4,10 @@ use std::fmt::Write;
 
 use super::{
     expected::expected,
+    faults::Server,
     history::{
-        Build, Death, Expected, Fault, Flow, History, Labels, Manifest, Map, Phase, Reach, Span,
-        Step, Target, Wait,
+        Build, Death, Expected, Flow, History, Labels, Manifest, Phase, Reach, Span, Step, Target,
+        Wait,
     },
 };
 use crate::judge::{Measure, significant_time};
@@ -23,8 +24,12 @@ pub(super) fn history(history: &History) -> String {
     }
     line(String::new());
     line("At the beginning:".into());
-    if history.has_etcd {
-        line("  The agent shares identities in an etcd.".into());
+    for server in &history.servers {
+        line(match server {
+            Server::Etcd => "  The agent shares identities in an etcd.".into(),
+            Server::Api => "  The agent follows an API server, which has the objects.".into(),
+            Server::Containerd => "  The agent follows a containerd.".into(),
+        });
     }
     for (flag, value) in &history.flags {
         line(format!("  The agent runs with --{flag}={value}."));
@@ -167,6 +172,16 @@ pub(super) fn step(step: &Step) -> String {
                 "the agent will be killed before {call} call {nth} from now, counted in each thread{then}"
             )
         }
+        Step::KillAfterMessages(count) => format!(
+            "the agent is killed behind {count} messages between actors, and steps of kernel and disk"
+        ),
+        Step::Cancel { pod, labels, after } => format!(
+            "pod {pod} with {} is begun to be made, and who makes it gives up after {}",
+            words_of(labels),
+            span(*after)
+        ),
+        Step::Crash(actor) if actor == "any" => "an actor of the agent panics".into(),
+        Step::Crash(actor) => format!("the actor {actor} of the agent panics"),
         Step::Stop => "the agent is stopped (SIGTERM)".into(),
         Step::Start(deaths) => format!("an agent is started{}", deaths_of(deaths)),
         Step::Restart(deaths) => format!(
@@ -186,7 +201,7 @@ pub(super) fn step(step: &Step) -> String {
             format!("{which} takes over{}; wait until all pods are ready", deaths_of(deaths))
         }
         Step::Reach(reach) => self::reach(reach),
-        Step::Fault(fault) => self::fault(fault),
+        Step::Fault(fault) => fault.words(),
         Step::Repeat { times, .. } => format!("{times} times"),
     }
 }
@@ -215,36 +230,5 @@ fn phase_of(phase: Phase) -> &'static str {
         Phase::Api => "its API answers",
         Phase::Ready => "all pods are ready",
         Phase::Restored => "it has restored what there was",
-    }
-}
-
-fn fault(fault: &Fault) -> String {
-    match fault {
-        Fault::DiskFull => "the disk of the state directory is full".into(),
-        Fault::DiskReadOnly => "the disk of the state directory becomes read-only".into(),
-        Fault::DiskWell => "the disk of the state directory works again".into(),
-        Fault::StateLost => "the state directory is lost".into(),
-        Fault::LogFull => "agents cannot write their log, from the next start on".into(),
-        Fault::LogWell => "agents can write their log again, from the next start on".into(),
-        Fault::EtcdKilled => "etcd is killed".into(),
-        Fault::EtcdStopped => "etcd hangs".into(),
-        Fault::PowerCut => {
-            "the power of the state directory's disk fails: the agent dies, and what was not synced is lost"
-                .into()
-        }
-        Fault::EtcdSaved => "a snapshot of etcd is saved".into(),
-        Fault::EtcdRestored => "etcd is killed, and restored from its snapshot".into(),
-        Fault::CpuTaken => "the agent gets no processor".into(),
-        Fault::CpuWell => "the agent gets a processor again".into(),
-        Fault::EtcdWell => "etcd works again".into(),
-        Fault::RouteRemoved(pod) => format!("somebody removes the routes to pod {pod}"),
-        Fault::InterfaceRemoved(pod) => format!("somebody removes the interface of pod {pod}"),
-        Fault::LinksRemoved(pod) => {
-            format!("somebody removes the pinned links of the programs of pod {pod}")
-        }
-        Fault::RowRemoved { map, pod } => {
-            let map = if *map == Map::Lxc { "cilium_lxc" } else { "cilium_ipcache_v2" };
-            format!("somebody removes the rows of pod {pod} from the map {map}")
-        }
     }
 }

@@ -15,6 +15,8 @@ pub(super) enum Shape {
     Whole(i64, i64),
     /// `20ms`, `2s`, `1m`.
     Time,
+    /// `8MB`, `900kB`, or `well`: as much as there is.
+    Memory,
     /// A number, or `any`: not judged.
     Limit,
     /// Texts by name.
@@ -81,7 +83,11 @@ pub(super) static HISTORY: Shape = Shape::Fields(&[
 
 const NODE: &[Field] = &[may("flags", "flags of the agent", Shape::Labels)];
 
-const SERVERS: &[Choice] = &[Choice("etcd", "identities are shared in an etcd")];
+const SERVERS: &[Choice] = &[
+    Choice("etcd", "identities are shared in an etcd"),
+    Choice("api-server", "pods, policies and services are objects of an API server, not files"),
+    Choice("containerd", "the agent follows a containerd"),
+];
 
 static TRAFFIC: Shape = Shape::Fields(&[
     must("from", "the pod that sends", Shape::Pod),
@@ -111,6 +117,8 @@ const EXPECTED: &[Choice] = &[
 /// A step.
 pub(super) static STEP: Shape = Shape::Word(&[
     may("create", "a pod is made", Shape::Fields(CREATE)),
+    may("cancel", "a pod is begun to be made, and who makes it gives up", Shape::Fields(CANCEL)),
+    may("crash", "an actor of the agent panics; in the simulator", Shape::Choice(ACTORS)),
     may("delete", "a pod is deleted, or a manifest as KIND/NAME", Shape::Object),
     may("label", "a pod has other labels", Shape::Fields(CREATE)),
     may("apply", "manifests are applied", Shape::Many(&Shape::Manifest)),
@@ -155,6 +163,23 @@ const UPGRADE: Shape = Shape::Either(
 const CREATE: &[Field] =
     &[must("pod", "its name", Shape::Pod), may("labels", "its labels", Shape::Labels)];
 
+const CANCEL: &[Field] = &[
+    must("pod", "its name", Shape::Pod),
+    may("labels", "its labels", Shape::Labels),
+    may("after", "so long after it was begun", Shape::Time),
+    may("within", "a part of this time after it was begun, by the seed", Shape::Time),
+];
+
+const ACTORS: &[Choice] = &[
+    Choice("endpoints", "who owns the endpoints"),
+    Choice("identities", "who owns the identities"),
+    Choice("ipam", "who owns the addresses"),
+    Choice("ipcache", "who owns which identity an address has"),
+    Choice("policy", "who owns the policies"),
+    Choice("services", "who owns the services"),
+    Choice("any", "one of all, as the seed chooses"),
+];
+
 const WITHIN: &[Field] = &[may("within", "a part of this time, by the seed", Shape::Time)];
 
 const WAITS: &[Choice] = &[
@@ -172,6 +197,11 @@ const START: Shape = Shape::MayBeAlone(&Shape::Fields(&[may(
 const KILL: &[Field] = &[
     may("before", "it dies before a call of this name, such as bpf", Shape::Text),
     may("nth", "the how manieth of them in a thread, from now on", Shape::Whole(1, 1_000_000)),
+    may(
+        "messages",
+        "behind so many messages between actors, and steps of kernel and disk; in the simulator",
+        Shape::Whole(1, 1_000_000),
+    ),
     may("after", "so long from now", Shape::Time),
     may("within", "a part of this time from now, by the seed", Shape::Time),
     may("then", "what becomes of who died before a call", Shape::Choice(THEN)),
@@ -211,17 +241,42 @@ const FAULTS: &[Field] = &[
     may("disk", "the disk of the state directory", Shape::Choice(DISK)),
     may("state-directory", "what the agent has on disk", Shape::Choice(STATE)),
     may("log", "where the agent writes its log, from its next start on", Shape::Choice(LOG)),
-    may("etcd", "the etcd", Shape::Choice(ETCD)),
+    may("etcd", "the etcd, and the way to it", Shape::Choice(ETCD)),
+    may("api-server", "the API server, and the way to it", Shape::Choice(API_SERVER)),
+    may("containerd", "the containerd", Shape::Choice(CONTAINERD)),
     may("cpu", "the processor of the agent that runs", Shape::Choice(CPU)),
+    may("descriptors", "files that the agent that runs may open", Shape::Choice(TAKEN)),
+    may("threads", "threads that the agent that runs may start", Shape::Choice(TAKEN)),
+    may(
+        "memory",
+        "what agents may have from their next start on, such as 8MB, or well",
+        Shape::Memory,
+    ),
+    may(
+        "clock",
+        "what the clock on the wall says to agents; clocks of timers go on",
+        Shape::Either(&Shape::Choice(CLOCK), &Shape::Fields(STEPS_OF_CLOCK)),
+    ),
     may("route-removed", "somebody removes the routes to this pod", Shape::Pod),
+    may(
+        "rules",
+        "routing rules of the agent, which it has a minute after its start",
+        Shape::Choice(RULES),
+    ),
     may("interface-removed", "somebody removes the interface of this pod", Shape::Pod),
+    may("record-torn", "what the disk has of this pod is torn", Shape::Pod),
+    may("row-added", "somebody adds rows of nobody to a map of the kernel", Shape::Choice(ADDED)),
+    may("recording", "the file of the flight recorder", Shape::Choice(RECORDING)),
     may("links-removed", "somebody removes the pinned links of this pod's programs", Shape::Pod),
+    may("program-added", "somebody's program runs in front of ours at this pod", Shape::Pod),
     may("row-removed", "somebody removes rows from a map of the kernel", Shape::Fields(ROW)),
 ];
 
 const DISK: &[Choice] = &[
     Choice("full", "it is full"),
     Choice("read-only", "it cannot be written to"),
+    Choice("failing", "whatever is asked of it is an error (EIO)"),
+    Choice("slow", "what the agent that runs writes takes 200 ms to be safe"),
     Choice("power-cut", "its power fails: what was not synced is lost, and the agent dies"),
     Choice("well", "it works again"),
 ];
@@ -233,16 +288,55 @@ const LOG: &[Choice] = &[
     Choice("well", "it can be written to"),
 ];
 
+const KILLED: Choice = Choice("killed", "it is killed");
+const STOPPED: Choice = Choice("stopped", "it takes connections and says nothing");
+const SLOW: Choice = Choice("slow", "each part of a connection takes 250 ms");
+const CUT_OFF: Choice = Choice("cut-off", "nothing gets through, and nobody says so; it goes on");
+const HALF_OPEN: Choice =
+    Choice("half-open", "who is connected at that moment never hears anything again");
+const BUSY: Choice = Choice("busy", "every request is answered with status 429");
+const FAILING: Choice = Choice("failing", "every request is answered with status 503");
+const RUBBISH: Choice = Choice("rubbish", "every request is answered with what means nothing");
+const WELL: Choice = Choice("well", "it works again, with what it had");
+
 const ETCD: &[Choice] = &[
-    Choice("killed", "it is killed"),
-    Choice("stopped", "it takes connections and says nothing"),
+    KILLED,
+    STOPPED,
+    SLOW,
+    CUT_OFF,
+    HALF_OPEN,
+    BUSY,
+    FAILING,
+    RUBBISH,
+    Choice("leases-end", "every lease ends, as if its time were over"),
     Choice("saved", "a snapshot of it is saved"),
     Choice("restored", "it is killed, and comes back with what was saved"),
-    Choice("well", "it works again, with what it had"),
+    WELL,
 ];
+
+const API_SERVER: &[Choice] =
+    &[KILLED, STOPPED, SLOW, CUT_OFF, HALF_OPEN, BUSY, FAILING, RUBBISH, WELL];
+
+const CONTAINERD: &[Choice] = &[KILLED, STOPPED, WELL];
 
 const CPU: &[Choice] =
     &[Choice("taken", "it has none: the agent stands still"), Choice("well", "it has one again")];
+
+const TAKEN: &[Choice] =
+    &[Choice("taken", "not one more than it has"), Choice("well", "as many as usual")];
+
+const CLOCK: &[Choice] = &[Choice("well", "it is right again, at once")];
+
+const STEPS_OF_CLOCK: &[Field] = &[
+    may("ahead", "so far in the future, at once", Shape::Time),
+    may("back", "so far in the past, at once", Shape::Time),
+];
+
+const RULES: &[Choice] = &[Choice("removed", "somebody removes them")];
+
+const ADDED: &[Choice] = &[Choice("lxc", "cilium_lxc: pods of this node")];
+
+const RECORDING: &[Choice] = &[Choice("truncated", "somebody cuts it to nothing")];
 
 const ROW: &[Field] = &[
     must("map", "the map", Shape::Choice(MAPS)),
@@ -264,6 +358,11 @@ pub(super) const EXPECT: &[Field] = &[
     may("moved", "pods whose number, identity or address moved; 0", Shape::Limit),
     may("dips", "hooks that were once without a program; 0", Shape::Limit),
     may("leaks", "things that are left when all pods are deleted; 0", Shape::Limit),
+    may(
+        "differences",
+        "things that volvox verify names in the end, of each guarantee; 0",
+        Shape::Limit,
+    ),
     may(
         "writes",
         "rows and links that a further restart writes, with nothing changed; not asked",

@@ -1,9 +1,14 @@
 //! A history as it was understood: plain data that both worlds live through.
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    time::Duration,
+};
 
 use serde_json::Value;
 
+use super::faults::{Fault, Server};
 use crate::traffic::Kind;
 
 /// Labels of a pod.
@@ -93,6 +98,14 @@ pub(super) enum Step {
         pod: Name,
         labels: Labels,
     },
+    /// Who makes a pod gives up after a while.
+    Cancel {
+        pod: Name,
+        labels: Labels,
+        after: Span,
+    },
+    /// An actor of the agent panics.
+    Crash(String),
     DeletePod(Name),
     DeleteManifest(ManifestName),
     Label {
@@ -113,6 +126,8 @@ pub(super) enum Step {
         /// Another one is started at once.
         restarts: bool,
     },
+    /// The agent that runs lives for so many messages between actors, and steps of kernel and disk.
+    KillAfterMessages(u32),
     Stop,
     Start(Vec<Death>),
     Restart(Vec<Death>),
@@ -182,36 +197,6 @@ pub(super) enum Build {
     Usual,
 }
 
-/// What goes wrong.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Fault {
-    DiskFull,
-    DiskReadOnly,
-    DiskWell,
-    PowerCut,
-    StateLost,
-    LogFull,
-    LogWell,
-    EtcdKilled,
-    EtcdStopped,
-    EtcdSaved,
-    EtcdRestored,
-    EtcdWell,
-    CpuTaken,
-    CpuWell,
-    RouteRemoved(Name),
-    InterfaceRemoved(Name),
-    LinksRemoved(Name),
-    RowRemoved { map: Map, pod: Name },
-}
-
-/// A map of the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Map {
-    Lxc,
-    Ipcache,
-}
-
 /// What is judged; nothing where there is no number.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Expectations {
@@ -220,6 +205,7 @@ pub(super) struct Expectations {
     pub(super) moved: Option<u64>,
     pub(super) dips: Option<u64>,
     pub(super) leaks: Option<u64>,
+    pub(super) differences: Option<u64>,
     pub(super) writes: Option<u64>,
     pub(super) ready: Option<Duration>,
     pub(super) api: Option<Duration>,
@@ -236,6 +222,7 @@ impl Default for Expectations {
             moved: none,
             dips: none,
             leaks: none,
+            differences: none,
             writes: None,
             ready: None,
             api: None,
@@ -252,7 +239,7 @@ pub struct History {
     pub(super) about: String,
     pub(super) reported: Option<String>,
     pub(super) flags: BTreeMap<String, String>,
-    pub(super) has_etcd: bool,
+    pub(super) servers: BTreeSet<Server>,
     /// In the order of the file.
     pub(super) pods: Vec<(Name, Labels)>,
     pub(super) manifests: Vec<Manifest>,
@@ -275,6 +262,14 @@ impl History {
         let mut all = Vec::new();
         add(&self.steps, &mut all);
         all
+    }
+
+    /// Every fault.
+    pub(super) fn faults(&self) -> impl Iterator<Item = &Fault> {
+        self.all_steps().into_iter().filter_map(|step| match step {
+            Step::Fault(fault) => Some(fault),
+            _ => None,
+        })
     }
 
     /// Deaths before calls: their names.

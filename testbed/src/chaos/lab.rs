@@ -1,12 +1,15 @@
 //! The world of real processes: a node of the lab with its pods, and a history that happens to it.
 
 mod applied;
+mod cluster;
 mod deaths;
 mod ending;
 mod faults;
 mod flows;
 mod recordings;
 mod removal;
+mod resources;
+mod servers;
 mod services;
 mod steps;
 mod stretch;
@@ -21,6 +24,10 @@ use std::{
 use anyhow::{Context, Result};
 use volvox_sim::random::Random;
 
+use resources::Scarcity;
+pub(super) use resources::{controllers, missing};
+use servers::Servers;
+
 use super::{
     explain,
     history::{History, Labels, ManifestName, Name, Step},
@@ -30,7 +37,7 @@ use super::{
 use crate::{
     fleet::wait_for_links,
     judge::{Finding, Judge, Leftovers, Measure, leftovers},
-    lab::{Binaries, Disk, Etcd, Injection, Node, Pod, cni},
+    lab::{Binaries, Disk, ForeignProgram, Injection, Node, Pod, cni},
     progress::Progress,
     traffic::Responder,
 };
@@ -40,9 +47,7 @@ pub(super) struct World<'a> {
     history: &'a History,
     node: Node,
     usual: Binaries,
-    etcd: Option<Etcd>,
-    /// One whose power may fail.
-    disk: Option<Disk>,
+    around: Surroundings,
     pods: BTreeMap<Name, Member>,
     /// Pods that were not made because the agent died meanwhile.
     pending: BTreeMap<Name, Labels>,
@@ -66,6 +71,18 @@ pub(super) struct World<'a> {
     begun: Instant,
     /// When agents died.
     deaths: Vec<Instant>,
+}
+
+/// What is around a node, and to which something may happen.
+struct Surroundings {
+    servers: Servers,
+    /// One that may fail whole.
+    disk: Option<Disk>,
+    /// Whatever is asked of it is an error.
+    disk_fails: bool,
+    scarcity: Scarcity,
+    /// Programs of somebody else.
+    foreign: Vec<ForeignProgram>,
 }
 
 /// A pod with what belongs to it.
@@ -141,10 +158,8 @@ impl<'a> World<'a> {
         let usual = mutant::binaries()?;
         let mut node = Node::new(usual.clone())?;
         let disk = faults::prepare(history, &node)?;
-        let etcd = history.has_etcd.then(|| Etcd::start(&node.path("etcd"))).transpose()?;
-        if let Some(etcd) = &etcd {
-            etcd.share_with(&mut node)?;
-        }
+        let scarcity = Scarcity::prepare(history, &mut node)?;
+        let servers = Servers::start(history, &mut node)?;
         for (flag, value) in &history.flags {
             node.set_flag(flag, Some(value));
         }
@@ -156,8 +171,13 @@ impl<'a> World<'a> {
             history,
             node,
             usual,
-            etcd,
-            disk,
+            around: Surroundings {
+                servers,
+                disk,
+                disk_fails: false,
+                scarcity,
+                foreign: Vec::new(),
+            },
             pods: BTreeMap::new(),
             pending: BTreeMap::new(),
             half_made: Vec::new(),

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use super::{
     check,
+    faults::{Fault, Server},
     grammar::HISTORY,
     history::{
-        Build, Death, Expectations, Expected, Fault, Flow, History, Labels, Manifest, ManifestName,
-        Map, NAMESPACE, Name, Phase, Reach, Span, Step, Target, Wait,
+        Build, Death, Expectations, Expected, Flow, History, Labels, Manifest, ManifestName,
+        NAMESPACE, Name, Phase, Reach, Span, Step, Target, Wait,
     },
     problem::{Complaint, Problem},
     shape::{self, ANY},
@@ -160,6 +161,7 @@ fn expectations(tree: Option<&Tree>) -> Expectations {
         moved: limit("moved", usual.moved),
         dips: limit("dips", usual.dips),
         leaks: limit("leaks", usual.leaks),
+        differences: limit("differences", usual.differences),
         writes: limit("writes", usual.writes),
         ready: time("ready"),
         api: time("api"),
@@ -180,7 +182,7 @@ impl Reader {
             about: text(tree, "about"),
             reported: tree.get("reported").and_then(Tree::text),
             flags: texts(tree.get("node").and_then(|node| node.get("flags"))),
-            has_etcd: items("servers").iter().any(|it| it.text().as_deref() == Some("etcd")),
+            servers: items("servers").iter().filter_map(|it| Server::of(&it.text()?)).collect(),
             pods: pods.iter().map(|(name, it)| (Name::parse(name), texts(Some(it)))).collect(),
             manifests: items("manifests").iter().map(manifest).collect(),
             traffic: items("traffic").iter().map(flow).collect(),
@@ -210,6 +212,12 @@ impl Reader {
     fn step(&mut self, word: &str, value: &Tree) -> Step {
         let labels = || -> Labels { texts(value.get("labels")) };
         match word {
+            "cancel" => {
+                self.only_one(value, &["after", "within"]);
+                let after = value.get("after").map_or_else(|| span(value), span);
+                Step::Cancel { pod: name(value, "pod"), labels: labels(), after }
+            }
+            "crash" => Step::Crash(value.text().unwrap_or_default()),
             "create" => Step::Create { pod: name(value, "pod"), labels: labels() },
             "label" => Step::Label { pod: name(value, "pod"), labels: labels() },
             "delete" => delete(&value.text().unwrap_or_default()),
@@ -234,7 +242,12 @@ impl Reader {
             "fault" => {
                 let what = value.members().first();
                 let (what, value) = what.expect("the shape is right");
-                Step::Fault(fault(what, value))
+                if what == "clock" && value.text().is_none() {
+                    self.path.push(Part::Key(what.clone()));
+                    self.only_one(value, &["ahead", "back"]);
+                    self.path.pop();
+                }
+                Step::Fault(Fault::read(what, value))
             }
             _ => {
                 self.path.push(Part::Key("steps".into()));
@@ -273,8 +286,11 @@ impl Reader {
         if *tree == Tree::Empty {
             return Step::Kill;
         }
-        if self.only_one(tree, &["before", "after", "within"]) {
+        if self.only_one(tree, &["before", "after", "within", "messages"]) {
             ["nth", "then"].iter().for_each(|word| self.needs(tree, word, "before"));
+        }
+        if let Some(count) = whole(tree, "messages") {
+            return Step::KillAfterMessages(count);
         }
         if tree.get("before").is_some() {
             return Step::KillBefore {
@@ -357,31 +373,3 @@ pub(super) const KINDS: [&str; 7] = [
     "endpointslice",
     "namespace",
 ];
-
-fn fault(what: &str, value: &Tree) -> Fault {
-    let how = value.text().unwrap_or_default();
-    let pod = || Name::parse(&how);
-    match (what, how.as_str()) {
-        ("disk", "full") => Fault::DiskFull,
-        ("disk", "read-only") => Fault::DiskReadOnly,
-        ("disk", "power-cut") => Fault::PowerCut,
-        ("disk", _) => Fault::DiskWell,
-        ("state-directory", _) => Fault::StateLost,
-        ("log", "full") => Fault::LogFull,
-        ("log", _) => Fault::LogWell,
-        ("etcd", "killed") => Fault::EtcdKilled,
-        ("etcd", "stopped") => Fault::EtcdStopped,
-        ("etcd", "saved") => Fault::EtcdSaved,
-        ("etcd", "restored") => Fault::EtcdRestored,
-        ("cpu", "taken") => Fault::CpuTaken,
-        ("cpu", _) => Fault::CpuWell,
-        ("etcd", _) => Fault::EtcdWell,
-        ("route-removed", _) => Fault::RouteRemoved(pod()),
-        ("interface-removed", _) => Fault::InterfaceRemoved(pod()),
-        ("links-removed", _) => Fault::LinksRemoved(pod()),
-        _ => Fault::RowRemoved {
-            map: if text(value, "map") == "lxc" { Map::Lxc } else { Map::Ipcache },
-            pod: name(value, "pod"),
-        },
-    }
-}

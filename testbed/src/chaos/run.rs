@@ -10,7 +10,9 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 
 use super::{
-    history::{Build, Fault, History, Step},
+    explain,
+    faults::{Disk, Fault, Server},
+    history::{Build, History, Step},
     lab as real,
     library::Source,
     mutant,
@@ -18,7 +20,7 @@ use super::{
     shrink::{self, Shrunk},
     sim as simulated,
 };
-use crate::lab::{self, Disk, build};
+use crate::lab::{self, ApiServer, ContainerRuntime, Janitor, build};
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug)]
@@ -114,6 +116,25 @@ fn refuse_for_the_simulator(histories: &[History]) -> Result<()> {
     Ok(())
 }
 
+/// What of a history real processes cannot do, each in words.
+pub(super) fn refused_by_the_lab(history: &History) -> Vec<String> {
+    let only_simulated =
+        |step: &&&Step| matches!(step, Step::Crash(_) | Step::KillAfterMessages(_));
+    history.all_steps().iter().filter(only_simulated).map(|step| explain::step(step)).collect()
+}
+
+fn refuse_for_the_lab(histories: &[History]) -> Result<()> {
+    let refused: Vec<_> = histories
+        .iter()
+        .flat_map(|history| {
+            let each = refused_by_the_lab(history).into_iter();
+            each.map(|what| format!("{}: the lab cannot do this: {what}", history.name))
+        })
+        .collect();
+    ensure!(refused.is_empty(), "{}\nNothing was started. Try --in sim.", refused.join("\n"));
+    Ok(())
+}
+
 fn prepare_the_lab(histories: &[History]) -> Result<()> {
     let calls: std::collections::BTreeSet<_> = histories.iter().flat_map(History::calls).collect();
     for call in calls {
@@ -128,21 +149,45 @@ fn prepare_the_lab(histories: &[History]) -> Result<()> {
             "the kernel has no system call {call}: nothing was started"
         );
     }
-    let cuts = |step: &&Step| matches!(step, Step::Fault(Fault::PowerCut));
-    if histories.iter().flat_map(History::all_steps).any(|step| cuts(&step)) && !Disk::is_possible()
-    {
-        bail!("this machine has no loop devices, so no disk's power can fail: nothing was started");
-    }
+    refuse_for_the_lab(histories)?;
+    histories.iter().try_for_each(prepare_for)?;
     build::build()?;
     let upgrades = |step: &Step| matches!(step, Step::Upgrade(Build::Other, _));
     if histories.iter().flat_map(History::all_steps).any(upgrades) && build::other_agent().is_err()
     {
         bail!(
-            "a history upgrades to another build of the agent, and there is none: run cargo testbed \
-             other-agent first; nothing was started"
+            "a history upgrades to another build of the agent, and there is none: put one beside the \
+             agent as volvox-agent-other, or in a checkout run cargo testbed other-agent; nothing was started"
         );
     }
     Ok(())
+}
+
+/// What of this machine a history needs.
+fn prepare_for(history: &History) -> Result<()> {
+    let has = |wanted: fn(&Fault) -> bool| history.faults().any(wanted);
+    let missing = if has(|it| matches!(it, Fault::Disk(Disk::PowerCut | Disk::Failing)))
+        && !lab::Disk::is_possible()
+    {
+        Some("this machine has no loop devices, so no disk can fail whole".to_owned())
+    } else {
+        real::missing(history)
+    };
+    let program = |server: &Server| match server {
+        Server::Api if ApiServer::find().is_none() => Some(
+            "there is no kube-apiserver: run testbed/test once, or name a directory that has one \
+                  by KUBEBUILDER_ASSETS",
+        ),
+        Server::Containerd if !ContainerRuntime::is_possible() => {
+            Some("there is no containerd: install it")
+        }
+        _ => None,
+    };
+    let program = history.servers.iter().find_map(program).map(str::to_owned);
+    match missing.or(program) {
+        Some(what) => bail!("{}: {what}; nothing was started", history.name),
+        None => Ok(()),
+    }
 }
 
 /// What this program is called with to live through one history, within a lab: the text comes on stdin.
@@ -161,6 +206,8 @@ fn in_a_lab(
         words.extend(["--recordings".into(), place.join(&history.name).into()]);
     }
     let text = source.text.clone();
+    let groups = real::controllers(history);
+    let janitor = (!groups.is_empty()).then(|| Janitor::start(&groups)).transpose()?;
     let output = lab::again(words, move |command: &mut Command| {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
@@ -168,6 +215,7 @@ fn in_a_lab(
         let _ = child.stdin.take().expect("piped").write_all(text.as_bytes());
         child.wait_with_output()
     });
+    drop(janitor);
     let output = output?;
     let printed = String::from_utf8_lossy(&output.stdout);
     if let Some(outcome) = printed.lines().last().and_then(|line| serde_json::from_str(line).ok()) {

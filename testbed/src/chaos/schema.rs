@@ -24,6 +24,7 @@ fn of(shape: &Shape, is_step: bool) -> Value {
         Shape::Target | Shape::Object => name("^[A-Za-z0-9.-]+(/[A-Za-z0-9.-]+){0,2}$"),
         Shape::Whole(from, to) => json!({ "type": "integer", "minimum": from, "maximum": to }),
         Shape::Time => name(r"^[0-9]+(\.[0-9]+)? *(ms|s|m|h)$"),
+        Shape::Memory => name("^([1-9][0-9]{0,6} *(kB|MB)|well)$"),
         Shape::Limit => {
             json!({ "oneOf": [{ "type": "integer", "minimum": 0 }, { "const": "any" }] })
         }

@@ -65,6 +65,11 @@ impl Checker {
                     self.wrong(what);
                 }
             }
+            Shape::Memory => {
+                if let Err(what) = memory(tree) {
+                    self.wrong(what);
+                }
+            }
             Shape::Limit => match tree {
                 Tree::Whole(number) if *number >= 0 => {}
                 Tree::Text(text) if text == ANY => {}
@@ -241,5 +246,25 @@ pub(super) fn time(tree: &Tree) -> Result<Duration, String> {
     match number.trim().parse::<f64>() {
         Ok(number) if (0.0..=1e6).contains(&number) => Ok(Duration::from_secs_f64(number * factor)),
         _ => Err(format!("{text:?} is no time: write a number with ms, s, m or h")),
+    }
+}
+
+/// Reads how much memory there is, bytes; none if it is as much as one likes.
+pub(super) fn memory(tree: &Tree) -> Result<Option<u64>, String> {
+    let text = tree.text().unwrap_or_default();
+    if text == "well" {
+        return Ok(None);
+    }
+    let wrong = || format!("{text:?} is no memory: write a number with kB or MB, or well");
+    let unit = text.find(|it: char| it.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit);
+    let shift = match unit {
+        "kB" => 10,
+        "MB" => 20,
+        _ => return Err(wrong()),
+    };
+    match number.trim().parse::<u64>() {
+        Ok(number @ 1..=1_000_000) => Ok(Some(number << shift)),
+        _ => Err(wrong()),
     }
 }

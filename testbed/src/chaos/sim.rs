@@ -1,9 +1,10 @@
 //! The world of the simulator: a history as its actions, and what the model says of the traffic.
 
+mod faults;
 mod policies;
 mod translate;
 
-use std::time::Instant;
+use std::{ops::RangeInclusive, time::Instant};
 
 use anyhow::{Result, bail};
 use volvox_actors_simulated::mutants;
@@ -29,12 +30,18 @@ pub(super) fn refused(history: &History) -> Vec<String> {
 
 /// Lives through a history in memory, under some seeds from that one on.
 pub(super) fn live(history: &History, seed: u64) -> Result<Outcome> {
+    live_under(history, seed..=seed + SEEDS - 1)
+}
+
+/// The same under these.
+pub(super) fn live_under(history: &History, seeds: RangeInclusive<u64>) -> Result<Outcome> {
+    let (seed, count) = (*seeds.start(), seeds.end() + 1 - seeds.start());
     // On this thread the node lives.
     mutants::switch(mutant::asked_for()?);
     let begun = Instant::now();
     let mut outcome = Outcome::new(&history.name, Place::Sim, seed);
     let mut wrong = None;
-    for seed in seed..seed + SEEDS {
+    for seed in seeds {
         let translation = Translation::make(history, seed);
         if let [first, ..] = translation.refused.as_slice() {
             bail!("the simulator cannot do this: {first}");
@@ -60,7 +67,7 @@ pub(super) fn live(history: &History, seed: u64) -> Result<Outcome> {
         let count = found.len() as f64;
         outcome.findings.extend(limits.finding(measure, Some(count), found.join("; ")));
     }
-    let detail = wrong.clone().unwrap_or_else(|| format!("under {SEEDS} seeds"));
+    let detail = wrong.clone().unwrap_or_else(|| format!("under {count} seeds"));
     let found = f64::from(u8::from(wrong.is_some()));
     outcome.findings.push(Finding::new(Measure::Oracle, Some(found), 0.0, detail));
     outcome.took = begun.elapsed().as_secs_f64();

@@ -26,15 +26,18 @@ pub enum Measure {
     Writes,
     /// Things that are left when all pods are deleted.
     Leaks,
+    /// Things that `volvox verify` names in the end, of each guarantee.
+    Differences,
     /// All that the simulator's oracle knows: each verdict after each step, and the whole node at rest.
     Oracle,
 }
 
 /// Guarantees of which something is measured.
-pub const MEASURED: [u8; 6] = [1, 2, 3, 7, 9, 10];
+pub const MEASURED: [u8; 8] = [1, 2, 3, 5, 7, 8, 9, 10];
 
 impl Measure {
-    /// The guarantee that it is about: of the design, by its number. The oracle knows of all.
+    /// The guarantee that it is about: of the design, by its number. The oracle and `volvox verify` know of
+    /// many.
     pub fn guarantee(self) -> Option<u8> {
         Some(match self {
             Self::Lost | Self::Dips => 1,
@@ -43,7 +46,7 @@ impl Measure {
             Self::NotReady | Self::Api => 7,
             Self::Ready | Self::Writes => 9,
             Self::Leaks => 10,
-            Self::Oracle => return None,
+            Self::Differences | Self::Oracle => return None,
         })
     }
 
@@ -64,6 +67,7 @@ impl Measure {
             Self::Ready => "all pods ready after a start",
             Self::Writes => "writes of an unchanged restart",
             Self::Leaks => "things left when all pods are deleted",
+            Self::Differences => "things that volvox verify names in the end",
             Self::Oracle => "what the simulator's oracle finds wrong",
         }
     }
@@ -123,6 +127,12 @@ impl Finding {
         };
         let (guarantee, detail) = (measure.guarantee(), detail.into());
         Self { measure, guarantee, found, limit, verdict, detail }
+    }
+
+    /// The same of a guarantee that the measure alone does not say.
+    pub(super) fn of_guarantee(mut self, number: u8) -> Self {
+        self.guarantee = Some(number);
+        self
     }
 
     /// A number of it, as people read it.

@@ -46,6 +46,17 @@ impl ApiClient {
         self.send(Method::PATCH, path, Some(change)).map(drop)
     }
 
+    /// Makes an object at its own path below `path`, or puts it in the place of the one that is there; as the
+    /// server has it then.
+    pub fn put(&self, path: &str, object: &Value) -> Result<Value> {
+        let name = object["metadata"]["name"].as_str().context("an object without a name")?;
+        let at = format!("{path}/{name}");
+        let Ok(there) = self.get(&at) else { return self.send(Method::POST, path, Some(object)) };
+        let mut object = object.clone();
+        object["metadata"]["resourceVersion"] = there["metadata"]["resourceVersion"].clone();
+        self.send(Method::PUT, &at, Some(&object))
+    }
+
     /// Removes an object at once.
     pub fn delete(&self, path: &str) -> Result<()> {
         self.send(Method::DELETE, &format!("{path}?gracePeriodSeconds=0"), None).map(drop)

@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{ApiClient, Etcd, Process, programs, wait_for};
+use super::{ApiClient, Etcd, Process, Speaks, programs, wait_for};
 
 const PORT: u16 = 6443;
 /// What a cluster with kubelets has that is usual by now.
@@ -225,6 +225,24 @@ impl ApiServer {
         self.kubeconfig_of("agent")
     }
 
+    /// Says to agents how it is reached through a proxy at that address.
+    pub fn kubeconfig_through(&self, proxy: SocketAddr) -> Result<PathBuf> {
+        let path = self.kubeconfig_of("proxied");
+        fs::write(&path, kubeconfig(proxy, &self.certificate(), "agent").to_string())?;
+        Ok(path)
+    }
+
+    /// Where it serves.
+    pub fn socket_address(&self) -> SocketAddr {
+        SocketAddr::new(self.address, PORT)
+    }
+
+    /// What a proxy has to speak that answers in its place.
+    pub fn speaks(&self) -> Speaks {
+        let key = self.certificate().with_extension("key");
+        Speaks::Https { certificate: self.certificate(), key }
+    }
+
     /// Asks it, as people do.
     pub fn client(&self) -> &ApiClient {
         &self.client
@@ -243,6 +261,16 @@ impl ApiServer {
     /// SIGSTOP: it holds its connections and answers nothing.
     pub fn hang(&mut self) -> Result<()> {
         self.process()?.signal(Signal::STOP)
+    }
+
+    /// SIGCONT.
+    pub fn go_on(&mut self) -> Result<()> {
+        self.process()?.signal(Signal::CONT)
+    }
+
+    /// Whether it was not killed.
+    pub fn runs(&self) -> bool {
+        self.process.is_some()
     }
 
     /// SIGKILL.

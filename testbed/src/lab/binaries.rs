@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-/// The agent's programs, found beside the program that is running.
+/// The agent's programs, found beside the program that is running, or where somebody says.
 #[derive(Clone, Debug)]
 pub struct Binaries {
     /// `volvox-agent`.
@@ -25,7 +25,11 @@ impl Binaries {
         let find = |name: &str| {
             let path = directory.join(name);
             if !path.is_file() {
-                bail!("{} is missing: run `cargo build --workspace --bins`", path.display());
+                bail!(
+                    "{} is missing: put it there, or name the directory of Volvox's programs by \
+                     {PROGRAMS}; in a checkout, `cargo build --workspace --bins` builds it",
+                    path.display()
+                );
             }
             Ok(path)
         };
@@ -38,8 +42,14 @@ impl Binaries {
     }
 }
 
-/// Where cargo puts programs of the running program's profile.
+/// Names the directory of the programs under test, if it is not the running program's own.
+const PROGRAMS: &str = "VOLVOX_PROGRAMS";
+
+/// Where they are: where somebody says, or beside the running program, as cargo and packages put them.
 pub(super) fn directory() -> Result<PathBuf> {
+    if let Some(named) = env::var_os(PROGRAMS) {
+        return Ok(named.into());
+    }
     let program = env::current_exe().context("cannot find this program")?;
     let directory = program.parent().context("this program is in no directory")?;
     // A test program lies one level below.

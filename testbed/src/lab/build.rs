@@ -58,7 +58,8 @@ pub fn other_agent() -> Result<PathBuf> {
     let path = binaries::directory()?.join(OTHER_AGENT);
     ensure!(
         path.is_file(),
-        "{} is missing: run `cargo run -p volvox-testbed -- other-agent`",
+        "{} is missing: put another build of the agent there, or in a checkout run `cargo run -p \
+         volvox-testbed -- other-agent`",
         path.display()
     );
     Ok(path)

@@ -57,6 +57,13 @@ impl Running {
         Ok(self.child.try_wait()?.is_some())
     }
 
+    /// Kills it, and waits for its end.
+    pub fn kill(mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
     /// What it answers.
     pub fn finish(self) -> Result<Vec<u8>> {
         let output = self.child.wait_with_output()?;
@@ -155,6 +162,8 @@ fn config(node: &Node) -> Value {
         "name": "volvox",
         "type": "volvox-cni",
         "socket-path": node.path("cilium.sock"),
+        // As the agent's own configuration names it: the socket is not beside it here.
+        "delete-queue": node.path("cilium/deleteQueue"),
         "log-file": node.path("cni.log"),
     })
 }

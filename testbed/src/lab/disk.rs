@@ -50,7 +50,13 @@ impl Disk {
         sys::cut_power(place.as_fd()).context("the file system cannot be shut down")
     }
 
-    /// The power is back: what is on the disk is mounted again. Nobody must use it meanwhile.
+    /// From now on whatever is asked of it is an error; what was written is safe.
+    pub fn fail(&self) -> Result<()> {
+        let place = File::open(PLACE)?;
+        sys::fail(place.as_fd()).context("the file system cannot be made to fail")
+    }
+
+    /// The power is back, or the disk works again: what is on the disk is mounted again. Nobody must use it meanwhile.
     pub fn restore_power(&self, node: &Node) -> Result<()> {
         for name in DIRECTORIES {
             let path = node.path(name);

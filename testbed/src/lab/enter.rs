@@ -23,7 +23,7 @@ use rustix::{
 use super::{sys, watchdog};
 
 /// Tells the inner process that it is in the lab, and which process waits for it outside.
-const OUTSIDE: &str = "VOLVOX_LAB_OUTSIDE";
+pub(super) const OUTSIDE: &str = "VOLVOX_LAB_OUTSIDE";
 
 /// What a node of the lab is called in a cluster.
 pub const NODE_NAME: &str = "lab-node";

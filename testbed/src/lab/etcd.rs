@@ -127,6 +127,18 @@ impl Etcd {
         Ok(())
     }
 
+    /// The same through a proxy at that address.
+    pub fn share_through(&self, node: &mut Node, proxy: SocketAddr) -> Result<()> {
+        self.share_with(node)?;
+        node.set_flag("kvstore-opt", Some(&format!("etcd.address=http://{proxy}")));
+        Ok(())
+    }
+
+    /// Where it listens on the lab's loopback.
+    pub fn socket_address(&self) -> SocketAddr {
+        SocketAddr::new(std::net::Ipv4Addr::LOCALHOST.into(), self.port)
+    }
+
     /// Starts it after a [`Etcd::kill`], with what it had.
     pub fn start_again(&mut self) -> Result<()> {
         let data = self.directory.join("data").display().to_string();

@@ -22,6 +22,9 @@ const ROOT: &str = "/run/volvox";
 /// Where that one's programs and maps are pinned.
 const BPF_ROOT: &str = "/sys/fs/bpf";
 
+/// Enters a group by the file that is named first, and becomes what is named behind it.
+const ENTERS: &str = "echo $$ > \"$0\" && exec \"$@\"";
+
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -50,6 +53,10 @@ pub struct Node {
     log_to: Option<PathBuf>,
     /// The call before which the next agent is killed.
     doom: Option<(String, u32)>,
+    /// Variables of agents' environment.
+    environment: BTreeMap<String, String>,
+    /// Where agents write their number to be in a group of processes.
+    door: Option<PathBuf>,
     /// Between two looks at what is waited for.
     pause: Duration,
 }
@@ -90,6 +97,8 @@ impl Node {
             calls: None,
             log_to: None,
             doom: None,
+            environment: BTreeMap::new(),
+            door: None,
             pause: LOOK,
         };
         for directory in ["cilium", "lib", "manifests", "cni"] {
@@ -121,6 +130,17 @@ impl Node {
     /// Has agents started from now on write their log there; `None` is where it usually is.
     pub fn log_to(&mut self, place: Option<&Path>) {
         self.log_to = place.map(Path::to_owned);
+    }
+
+    /// Gives agents started from now on this variable in their environment.
+    pub fn set_variable(&mut self, name: &str, value: &str) {
+        self.environment.insert(name.to_owned(), value.to_owned());
+    }
+
+    /// Agents started from now on are in a group of processes from their first moment on; none is in that of
+    /// this one.
+    pub fn confine(&mut self, door: Option<PathBuf>) {
+        self.door = door;
     }
 
     /// Whether an agent runs.
@@ -227,18 +247,21 @@ impl Node {
             (None, Some((calls, false))) => Some(strace::before(calls, agent)),
             (None, None) => None,
         };
-        self.agent = Some(match before {
-            None if self.name.is_some() => {
-                let named = format!("K8S_NODE_NAME={}", self.name.as_deref().unwrap_or_default());
-                let named = [vec![named, agent.display().to_string()], arguments].concat();
-                Process::start("env".as_ref(), &named, &log)?
-            }
-            None => Process::start(agent, &arguments, &log)?,
-            Some(before) => {
-                let traced = [before, arguments].concat();
-                Process::start(strace::PROGRAM.as_ref(), &traced, &log)?
-            }
-        });
+        let mut words = match before {
+            None => vec![agent.display().to_string()],
+            Some(before) => [vec![strace::PROGRAM.to_owned()], before].concat(),
+        };
+        if let Some(door) = &self.door {
+            let enters = ["sh", "-c", ENTERS, &door.display().to_string()].map(String::from);
+            words = [enters.into(), words].concat();
+        }
+        let mut environment = self.environment.clone();
+        let name = self.name.iter().map(|name| ("K8S_NODE_NAME".to_owned(), name.clone()));
+        environment.extend(name);
+        let (program, before) = words.split_first().expect("the agent is one of them");
+        let arguments = [before, &arguments].concat();
+        let started = Process::start_with(program.as_ref(), &arguments, &log, &environment)?;
+        self.agent = Some(started);
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use super::ApiClient;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 /// The namespace of all.
@@ -120,6 +120,14 @@ pub fn define_ranked(client: &ApiClient) -> Result<()> {
     definition["metadata"]["annotations"] =
         json!({ "api-approved.kubernetes.io": "unapproved, for a test" });
     client.create(DEFINITIONS, &definition)
+}
+
+/// In which version a server has EndpointSlices.
+pub fn discovery(client: &ApiClient) -> Result<String> {
+    let versions = ["v1", "v1beta1"].into_iter();
+    let mut served =
+        versions.filter(|version| client.get(&format!("/apis/discovery.k8s.io/{version}")).is_ok());
+    Ok(served.next().context("the server has no EndpointSlices")?.to_owned())
 }
 
 fn definition(group: &str, version: &str, [plural, kind, scope]: [&str; 3]) -> Value {

@@ -77,6 +77,11 @@ impl Pod {
         Ok(pod)
     }
 
+    /// The pod `namespace/name` that a cluster knows by that UID, before the plugin is called.
+    pub fn planned_in_cluster(name: &str, uid: &str) -> Result<Self> {
+        Ok(Self { uid: uid.into(), ..Self::named(name)? })
+    }
+
     fn named(name: &str) -> Result<Self> {
         let (namespace, name) = name.split_once('/').context("a pod is called namespace/name")?;
         static NUMBER: AtomicU32 = AtomicU32::new(1);

@@ -1,6 +1,7 @@
 //! A running agent or server, seen from outside.
 
 use std::{
+    collections::BTreeMap,
     fs::{self, File},
     path::Path,
     process::{Child, Command},
@@ -34,6 +35,16 @@ pub struct Usage {
 impl Process {
     /// Starts `program`; what it prints goes to the end of `log`.
     pub fn start(program: &Path, arguments: &[String], log: &Path) -> Result<Self> {
+        Self::start_with(program, arguments, log, &BTreeMap::new())
+    }
+
+    /// The same with variables of the environment that are not this process's.
+    pub(super) fn start_with(
+        program: &Path,
+        arguments: &[String],
+        log: &Path,
+        environment: &BTreeMap<String, String>,
+    ) -> Result<Self> {
         let output = File::options()
             .create(true)
             .append(true)
@@ -42,6 +53,7 @@ impl Process {
         let started = Instant::now();
         let child = Command::new(program)
             .args(arguments)
+            .envs(environment)
             .stdout(output.try_clone()?)
             .stderr(output)
             .spawn()

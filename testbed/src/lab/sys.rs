@@ -20,9 +20,20 @@ pub(crate) fn unshare(flags: UnshareFlags) -> io::Result<()> {
 /// The power fails under an ext4 file system, of which that is any file: nothing is written any
 /// more, not even what its journal holds in memory.
 pub(crate) fn cut_power(file: BorrowedFd<'_>) -> io::Result<()> {
-    /// `EXT4_IOC_SHUTDOWN`, with `EXT4_GOING_FLAGS_NOLOGFLUSH`.
+    // `EXT4_GOING_FLAGS_NOLOGFLUSH`.
+    shut_down(file, 2)
+}
+
+/// An ext4 file system fails, of which that is any file: from now on every request is an error. What was
+/// written until now is safe.
+pub(crate) fn fail(file: BorrowedFd<'_>) -> io::Result<()> {
+    // `EXT4_GOING_FLAGS_DEFAULT`: the file system is frozen first, so all is on the disk.
+    shut_down(file, 0)
+}
+
+fn shut_down(file: BorrowedFd<'_>, how: u32) -> io::Result<()> {
+    /// `EXT4_IOC_SHUTDOWN`.
     const SHUTDOWN: libc::c_ulong = 0x8004_587d;
-    let how: u32 = 2;
     // SAFETY: the call reads a 32-bit number behind the pointer, which lives until it returns;
     // other file systems refuse it.
     if unsafe { libc::ioctl(file.as_raw_fd(), SHUTDOWN as _, &raw const how) } != 0 {
@@ -90,4 +101,48 @@ impl PrefixMap {
             unsafe { libc::syscall(libc::SYS_bpf, COMMAND, &raw mut batch, size_of::<Batch>()) };
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
+}
+
+/// Loads a program for packets that passes each on to the next one, as somebody else might have; it is pinned
+/// there.
+pub(crate) fn pin_foreign_program(pin: &std::ffi::CStr) -> io::Result<()> {
+    /// `BPF_PROG_LOAD`.
+    const LOAD: libc::c_int = 5;
+    /// `BPF_OBJ_PIN`.
+    const PIN: libc::c_int = 6;
+    /// `BPF_PROG_TYPE_SCHED_CLS`.
+    const KIND: u32 = 3;
+    /// `mov32 r0, -1` (`TCX_NEXT`, `TC_ACT_UNSPEC`) and `exit`.
+    const INSTRUCTIONS: [u64; 2] = [0xffff_ffff_0000_00b4, 0x95];
+    #[repr(C)]
+    struct Load {
+        kind: u32,
+        count: u32,
+        instructions: *const u64,
+        license: *const libc::c_char,
+    }
+    #[repr(C)]
+    struct Pin {
+        path: *const libc::c_char,
+        program: RawFd,
+        flags: u32,
+    }
+    let load = Load {
+        kind: KIND,
+        count: 2,
+        instructions: INSTRUCTIONS.as_ptr(),
+        license: c"GPL".as_ptr(),
+    };
+    // SAFETY: the kernel reads as many bytes as it is told, and all that they point to outlives the call.
+    let program = unsafe { libc::syscall(libc::SYS_bpf, LOAD, &raw const load, size_of::<Load>()) };
+    if program < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let program = RawFd::try_from(program).map_err(io::Error::other)?;
+    // SAFETY: the kernel has just made this descriptor, and nobody else has it.
+    let program = unsafe { OwnedFd::from_raw_fd(program) };
+    let pinned = Pin { path: pin.as_ptr(), program: program.as_raw_fd(), flags: 0 };
+    // SAFETY: as above.
+    let done = unsafe { libc::syscall(libc::SYS_bpf, PIN, &raw const pinned, size_of::<Pin>()) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

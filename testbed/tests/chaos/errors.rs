@@ -37,7 +37,7 @@ fn each_mistake_has_a_place_and_a_remedy() {
         ("steps: [{sleep: 2 hours}]\n", (2, 17), "write a number with ms, s, m or h"),
         ("steps: [{repeat: {times: 0, steps: []}}]\n", (2, 26), "take 1 to 10000"),
         ("steps: []\nexpect: {lost: -1}\n", (3, 16), "a number that is not negative, or any"),
-        ("steps: []\nexpect: {guarantees: [8]}\n", (3, 23), "nothing measures guarantee 8"),
+        ("steps: []\nexpect: {guarantees: [6]}\n", (3, 23), "nothing measures guarantee 6"),
         ("steps: kill\n", (2, 8), "a list: a line with - for each"),
         ("steps: []\npods: {a/b/c: {}}\n", (3, 15), "the name of a pod"),
         (
@@ -59,6 +59,32 @@ fn each_mistake_has_a_place_and_a_remedy() {
             "nth and every",
         ),
         ("steps: [{fault: {etcd: killed}}]\n", (2, 17), "write servers: [etcd]"),
+        ("steps: [{fault: {api-server: busy}}]\n", (2, 17), "write servers: [api-server]"),
+        ("steps: [{fault: {containerd: busy}}]\n", (2, 30), "\"busy\" is not known here"),
+        ("steps: [{fault: {memory: 3}}]\n", (2, 26), "write a number with kB or MB, or well"),
+        ("steps: [{fault: {memory: 3MB}}]\n", (2, 17), "has its memory already: kill it first"),
+        ("steps: [{fault: {row-added: lxc}}]\n", (2, 17), "kill it first"),
+        ("steps: [kill, {crash: ipam}]\n", (2, 23), "start one first"),
+        ("steps: [{kill: {messages: 3, before: bpf}}]\n", (2, 16), "contradict each other"),
+        ("steps: [{cancel: {pod: a}}]\n", (2, 18), "when? Say one of after, within"),
+        ("steps: [{fault: {clock: 1h}}]\n", (2, 25), "is not known here"),
+        ("steps: [{fault: {clock: {ahead: 1h, back: 1h}}}]\n", (2, 25), "contradict each other"),
+        ("steps: [kill, {fault: {threads: taken}}]\n", (2, 23), "start one first"),
+        (
+            "steps: [{fault: {disk: failing}}, {fault: {disk: well}}]\n",
+            (2, 43),
+            "has files of the disk that failed: kill it first",
+        ),
+        (
+            "steps: [{fault: {disk: slow}}, {kill: {before: bpf}}]\n",
+            (2, 32),
+            "write fault: {disk: well} before this",
+        ),
+        (
+            "servers: [api-server]\nsteps: [{fault: {api-server: killed}}, {create: {pod: a}}]\n",
+            (3, 40),
+            "write fault: {api-server: well} before this",
+        ),
     ];
     for (lines, place, what) in mistakes {
         let found = wrong(&history(lines));

@@ -3,6 +3,8 @@
 mod command;
 mod docs;
 mod errors;
+mod learn;
+mod outside;
 mod schema;
 mod worlds;
 

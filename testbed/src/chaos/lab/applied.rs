@@ -1,22 +1,25 @@
 //! Whether the agent enforces all that was applied, by its own word: rules as they were written, the
 //! revision that each endpoint has, labels, and services.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::{World, broken, steps::file};
-use crate::lab::{Inventory, Node};
+use super::{World, broken};
+use crate::{
+    chaos::history::{ManifestName, NAMESPACE, Name},
+    lab::{Inventory, Node},
+};
 
 impl World<'_> {
     /// Waits until all manifests and labels are in force.
     pub(super) fn wait_until_applied(&mut self) -> Result<()> {
-        let rules: Vec<(String, Vec<Value>)> = self
+        let rules: BTreeMap<ManifestName, Vec<Value>> = self
             .manifests
             .iter()
             .filter(|(name, _)| name.kind.ends_with("policy"))
-            .map(|(name, object)| (file(name), specs(object)))
+            .map(|(name, object)| (name.clone(), specs(object)))
             .collect();
         let labels: Vec<_> = self
             .pods
@@ -26,7 +29,7 @@ impl World<'_> {
         broken(self.node.wait_for_api())?;
         let waited = self.node.wait("not all that was applied is in force", |node| {
             let (revision, written) = rules_of(node)?;
-            if written != rules.iter().cloned().collect() {
+            if written != rules {
                 return Ok(false);
             }
             let endpoints = node.endpoints()?;
@@ -52,23 +55,29 @@ fn specs(object: &Value) -> Vec<Value> {
     object.get("spec").cloned().into_iter().chain(several).collect()
 }
 
-/// The revision of the rules, and what the agent has read of each file: rules as they were written.
-fn rules_of(node: &Node) -> Result<(u64, std::collections::BTreeMap<String, Vec<Value>>)> {
+/// The revision of the rules, and what the agent has of each policy: rules as they were written.
+fn rules_of(node: &Node) -> Result<(u64, BTreeMap<ManifestName, Vec<Value>>)> {
     let policy: Value = node.rest().get("/policy")?;
     let text = policy["policy"].as_str().context("no rules")?;
     let rules: Vec<Value> = serde_json::from_str(text)?;
-    let mut files = std::collections::BTreeMap::<_, Vec<_>>::new();
+    let mut policies = BTreeMap::<_, Vec<_>>::new();
     for mut rule in rules {
         let labels = rule["labels"].take();
         let labels = labels.as_array().cloned().unwrap_or_default();
-        let file = labels.iter().find(|label| label["key"] == "filename");
-        let file = file.and_then(|label| label["value"].as_str()).unwrap_or_default();
+        let label = |key: &str| {
+            let its = labels.iter().find(|label| label["key"] == key);
+            its.and_then(|label| label["value"].as_str()).map(str::to_owned)
+        };
+        let kind = label("policy-derived-from").unwrap_or_default().to_lowercase();
+        let namespace = label("io.cilium.k8s.policy.namespace");
+        let namespace = namespace.unwrap_or_else(|| NAMESPACE.to_owned());
+        let name = Name { namespace, name: label("io.cilium.k8s.policy.name").unwrap_or_default() };
         if let Some(rule) = rule.as_object_mut() {
             rule.remove("labels");
         }
-        files.entry(file.to_owned()).or_default().push(rule);
+        policies.entry(ManifestName { kind, name }).or_default().push(rule);
     }
-    Ok((policy["revision"].as_u64().context("no revision")?, files))
+    Ok((policy["revision"].as_u64().context("no revision")?, policies))
 }
 
 /// Whether an endpoint has these labels, and rules of that revision.

@@ -70,6 +70,7 @@ impl World<'_> {
         for (measure, found, detail) in found {
             outcome.findings.extend(limits.finding(measure, found, detail));
         }
+        outcome.findings.extend(limits.differences(&judgement.differences));
         let leaks = self.delete_all(&limits)?;
         outcome.findings.extend(leaks);
         Ok(())
@@ -96,7 +97,7 @@ impl World<'_> {
         let begun = Instant::now();
         for (_, member) in std::mem::take(&mut self.pods) {
             drop(member.responders);
-            super::broken(member.pod.delete(&self.node))?;
+            super::broken(self.remove(&member.pod))?;
         }
         loop {
             let left = leftovers(&self.node)?;

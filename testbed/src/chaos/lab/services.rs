@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{Member, World, broken};
+use super::{Member, World, broken, cluster::OWN_ADDRESS};
 use crate::{
     chaos::history::{ManifestName, Name},
     lab::objects::list,
@@ -55,6 +55,13 @@ impl World<'_> {
         }
         let known = self.manifests.get(name).map(|it| it["spec"]["clusterIPs"].clone());
         let number = 1 + self.manifests.keys().filter(|it| it.kind == "service").count();
+        if self.around.servers.cluster.is_some() {
+            // The first is that of the server itself, which has one family.
+            let known = known.map(|all| all[0].clone());
+            object["spec"]["clusterIP"] =
+                known.unwrap_or_else(|| json!(format!("10.96.0.{}", number + 1)));
+            return;
+        }
         let new = || json!([format!("10.96.0.{number}"), format!("fd96::{number:x}")]);
         object["spec"]["clusterIPs"] = known.unwrap_or_else(new);
     }
@@ -69,10 +76,11 @@ impl World<'_> {
         let services: Vec<_> =
             self.services().map(|(name, object)| (name.clone(), object.clone())).collect();
         if services.is_empty() {
+            // There may have been none.
             let _ = self.node.remove_manifest(FILE);
             return Ok(());
         }
-        let mut objects = Vec::new();
+        let (mut objects, mut slices) = (Vec::new(), Vec::new());
         for (name, object) in services {
             let service = Service::of(&object);
             for (pod, member) in &mut self.pods {
@@ -81,8 +89,12 @@ impl World<'_> {
                 }
             }
             objects.push(object);
-            objects.extend([false, true].map(|ipv6| self.slice(&name, &service, ipv6)));
+            slices.extend([false, true].map(|ipv6| self.slice(&name, &service, ipv6)));
         }
+        if let Some(cluster) = &mut self.around.servers.cluster {
+            return cluster.follow(&slices);
+        }
+        objects.extend(slices);
         self.node.write_manifest(FILE, &list(&objects))
     }
 
@@ -119,6 +131,7 @@ impl World<'_> {
     /// Waits until the kernel has every service with those that are behind it, and no other one.
     pub(super) fn wait_for_services(&mut self) -> Result<()> {
         let mut wanted = BTreeSet::new();
+        let own = if self.around.servers.cluster.is_some() { OWN_ADDRESS } else { "" };
         for (name, object) in self.services() {
             let service = Service::of(object);
             let addresses = object["spec"]["clusterIPs"].as_array().cloned().unwrap_or_default();
@@ -137,7 +150,9 @@ impl World<'_> {
             }
         }
         let waited = self.node.wait("services are not as they were applied", |node| {
-            let served = node.served()?.iter().map(as_served).collect::<BTreeSet<_>>();
+            let served = node.served()?;
+            let served = served.iter().map(as_served).filter(|it| it.0 != own);
+            let served: BTreeSet<_> = served.collect();
             Ok(served == wanted)
         });
         broken(waited.map(drop))

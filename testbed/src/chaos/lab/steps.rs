@@ -5,19 +5,23 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::{Member, World, broken};
 use crate::{
     chaos::history::{Build, Death, Labels, Manifest, ManifestName, Name, Span, Step, Wait},
     judge::significant_time,
-    lab::{Injection, Inventory, PATIENCE, Pod, build},
+    lab::{Injection, Inventory, PATIENCE, Pod, build, cni},
 };
 
 impl World<'_> {
     pub(in crate::chaos) fn step(&mut self, step: &Step) -> Result<()> {
         match step {
             Step::Create { pod, labels } => self.make(pod, labels),
+            Step::Cancel { pod, labels, after } => self.cancel(pod, labels, *after),
+            Step::Crash(_) | Step::KillAfterMessages(_) => {
+                bail!("it happens in the simulator alone")
+            }
             Step::DeletePod(pod) => self.delete(pod),
             Step::Label { pod, labels } => self.label(pod, labels),
             Step::Apply(manifests) => self.apply(manifests),
@@ -44,6 +48,7 @@ impl World<'_> {
             }
             Step::Stop => {
                 (self.doom, self.restarts) = (None, false);
+                self.forget_scarcity();
                 self.died();
                 self.node.stop_agent()
             }
@@ -81,8 +86,7 @@ impl World<'_> {
 
     /// Makes a pod. If the agent dies meanwhile, it is made once there is one again, as a kubelet does it.
     pub(super) fn make(&mut self, name: &Name, labels: &Labels) -> Result<()> {
-        let list: Vec<_> = labels.iter().map(|(key, value)| (&**key, &**value)).collect();
-        let mut pod = Pod::planned(&self.node, &name.full(), &list)?;
+        let mut pod = self.planned(name, labels)?;
         let (restarted, begun) = (self.restarted, Instant::now());
         let added = self.plugin("ADD", &pod).and_then(|answer| pod.was_added(&answer, begun));
         if let Err(error) = added {
@@ -106,6 +110,27 @@ impl World<'_> {
         self.follow_services()
     }
 
+    /// Begins to make a pod, and gives up: the plugin dies, and is called to remove what there is.
+    fn cancel(&mut self, name: &Name, labels: &Labels, after: Span) -> Result<()> {
+        let pod = self.planned(name, labels)?;
+        let running = cni::Running::begin(&self.node, "ADD", &pod)?;
+        thread::sleep(self.time(after));
+        running.kill()?;
+        self.remove(&pod).with_context(|| format!("pod {name}, whose making was given up"))
+    }
+
+    /// A pod that the agent can know of, before the plugin is called.
+    fn planned(&mut self, name: &Name, labels: &Labels) -> Result<Pod> {
+        let list: Vec<_> = labels.iter().map(|(key, value)| (&**key, &**value)).collect();
+        match &mut self.around.servers.cluster {
+            Some(cluster) => {
+                let uid = cluster.pod(name, labels)?;
+                Pod::planned_in_cluster(&name.full(), &uid)
+            }
+            None => Pod::planned(&self.node, &name.full(), &list),
+        }
+    }
+
     fn delete(&mut self, name: &Name) -> Result<()> {
         if self.pending.remove(name).is_some() {
             return Ok(());
@@ -123,7 +148,7 @@ impl World<'_> {
     }
 
     /// Removes a pod by the plugin. If the agent dies over it, it is tried once more, as a runtime does.
-    fn remove(&mut self, pod: &Pod) -> Result<()> {
+    pub(super) fn remove(&mut self, pod: &Pod) -> Result<()> {
         let restarted = self.restarted;
         if let Err(error) = self.plugin("DEL", pod) {
             if self.node.has_agent() && self.restarted == restarted {
@@ -131,8 +156,17 @@ impl World<'_> {
             }
             self.plugin("DEL", pod)?;
         }
-        let _ = pod.forget(&self.node);
+        self.forget(pod);
         Ok(())
+    }
+
+    /// Nobody knows of a pod any more.
+    pub(super) fn forget(&self, pod: &Pod) {
+        // It may be gone already.
+        let _ = match &self.around.servers.cluster {
+            Some(cluster) => cluster.forget(pod),
+            None => pod.forget(&self.node),
+        };
     }
 
     /// What the agent died over is whole, or was never there; a runtime removes it either way.
@@ -165,7 +199,10 @@ impl World<'_> {
         member.labels = labels.clone();
         self.judge.inventory().is_relabelled(&member.pod.container_id);
         let list: Vec<_> = labels.iter().map(|(key, value)| (&**key, &**value)).collect();
-        member.pod.write_labels(&self.node, &list)?;
+        match &mut self.around.servers.cluster {
+            Some(cluster) => drop(cluster.pod(name, labels)?),
+            None => member.pod.write_labels(&self.node, &list)?,
+        }
         self.follow_services()
     }
 
@@ -174,7 +211,10 @@ impl World<'_> {
             let mut object = object.clone();
             if name.kind == "service" {
                 self.give_addresses(name, &mut object);
-            } else {
+            }
+            if let Some(cluster) = &mut self.around.servers.cluster {
+                object = cluster.apply(name, &object)?;
+            } else if name.kind != "service" {
                 self.node.write_manifest(&file(name), &object.to_string())?;
             }
             self.manifests.insert(name.clone(), object);
@@ -184,7 +224,9 @@ impl World<'_> {
 
     fn take_away(&mut self, name: &ManifestName) -> Result<()> {
         self.manifests.remove(name).context("no such manifest")?;
-        if name.kind != "service" {
+        if let Some(cluster) = &self.around.servers.cluster {
+            cluster.take_away(name)?;
+        } else if name.kind != "service" {
             self.node.remove_manifest(&file(name))?;
         }
         self.follow_services()
@@ -199,6 +241,7 @@ impl World<'_> {
         }
         let killed = self.node.kill_agent();
         self.doom = None;
+        self.forget_scarcity();
         killed
     }
 
@@ -206,6 +249,7 @@ impl World<'_> {
     pub(super) fn bury(&mut self) {
         self.node.bury_agent();
         self.doom = None;
+        self.forget_scarcity();
     }
 
     fn wait_until_dead(&mut self) -> Result<()> {

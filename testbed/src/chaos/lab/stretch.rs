@@ -9,6 +9,8 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 
+use volvox_actors::node::verification::NodeDifference;
+
 use super::{World, flows::Flows};
 use crate::{
     chaos::history::{Build, Manifest, Step},
@@ -38,12 +40,13 @@ impl World<'_> {
         let judgement = std::mem::replace(&mut self.judge, next).end(&self.node)?;
         ensure!(
             judgement.is_clean(),
-            "lost {}, let through {}, moved {} ({}), without a program {}",
+            "lost {}, let through {}, moved {} ({}), without a program {}, volvox verify: {}",
             judgement.lost(),
             judgement.let_through,
             judgement.moved,
             judgement.changes.join("; "),
-            judgement.dips
+            judgement.dips,
+            each(&judgement.differences),
         );
         let begun = Instant::now();
         loop {
@@ -174,4 +177,12 @@ impl World<'_> {
         self.node.look_every(None);
         waited
     }
+}
+
+/// All that differs, in words.
+fn each(differences: &[NodeDifference]) -> String {
+    if differences.is_empty() {
+        return "nothing".to_owned();
+    }
+    differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use volvox_sim::{
     history::{
         action::{self, Action},
-        events::{Removal, StoreEvent},
+        events::{RuntimeNews, Victim},
     },
     model::{
         PODS,
@@ -18,9 +18,10 @@ use super::policies::{Apps, policy};
 use crate::{
     chaos::{
         explain,
+        faults::Server,
         history::{
-            Death, Expected, Fault, Flow, History, Labels, Manifest, ManifestName, Name, Phase,
-            Reach, Span, Step, Target,
+            Death, Expected, Flow, History, Labels, Manifest, ManifestName, Name, Phase, Reach,
+            Span, Step, Target,
         },
     },
     traffic::Kind,
@@ -32,6 +33,8 @@ const SOURCE: u8 = 0;
 const STEPS_MAX: u32 = 240;
 /// Steps of a moment that the seed chooses.
 const MOMENT: usize = 300;
+/// Actors that can be told to panic.
+const ACTORS: [&str; 6] = ["endpoints", "identities", "ipam", "ipcache", "policy", "services"];
 /// The probe of TCP port 80.
 const WEB: (u8, u16) = (6, 80);
 
@@ -52,16 +55,16 @@ pub(in crate::chaos) struct Translation {
 }
 
 /// Translates, and knows what there is at each step.
-struct Translator {
+pub(super) struct Translator {
     done: Translation,
-    random: Random,
+    pub(super) random: Random,
     apps: Apps,
     numbers: BTreeMap<Name, u8>,
     pods: BTreeMap<Name, App>,
     policies: BTreeMap<ManifestName, Policy>,
     flows: Vec<Flow>,
     /// What fails, as long as it does.
-    fault: Option<action::Fault>,
+    pub(super) fault: Option<action::Fault>,
 }
 
 impl Translation {
@@ -93,11 +96,11 @@ impl Translation {
 }
 
 impl Translator {
-    fn refuse(&mut self, what: impl Into<String>) {
+    pub(super) fn refuse(&mut self, what: impl Into<String>) {
         self.done.refused.push(what.into());
     }
 
-    fn add(&mut self, action: Action) {
+    pub(super) fn add(&mut self, action: Action) {
         self.done.actions.push(action);
     }
 
@@ -119,8 +122,12 @@ impl Translator {
     }
 
     fn beginning(&mut self, history: &History) {
-        if history.has_etcd {
-            self.add(Action::ShareStore);
+        for server in &history.servers {
+            self.add(match server {
+                Server::Etcd => Action::ShareStore,
+                Server::Api => Action::FollowApiServer,
+                Server::Containerd => Action::Runtime(RuntimeNews::Followed),
+            });
         }
         if !history.flags.is_empty() {
             self.refuse("its agents have no flags");
@@ -194,6 +201,19 @@ impl Translator {
                 self.span(*span);
                 self.add(Action::Kill);
             }
+            Step::KillAfterMessages(count) => {
+                let seed = self.random.number();
+                self.add(Action::Steps { count: short(*count), seed });
+                self.add(Action::Kill);
+            }
+            Step::Cancel { pod, labels, after } => self.cancel(pod, labels, *after),
+            Step::Crash(actor) => {
+                let victim = match ACTORS.iter().find(|name| *name == actor) {
+                    Some(name) => Victim::Named(name),
+                    None => Victim::Any(self.random.number()),
+                };
+                self.add(Action::Crash(victim));
+            }
             Step::KillBefore { restarts: true, .. } => {
                 self.refuse("nobody starts an agent there by himself");
             }
@@ -239,6 +259,15 @@ impl Translator {
         self.look();
     }
 
+    /// It is gone behind this, whether it came to be or not.
+    fn cancel(&mut self, name: &Name, labels: &Labels, after: Span) {
+        let (app, pod) = (self.app(labels), self.number(name));
+        self.add(Action::Label { pod, app, reported: true });
+        self.add(Action::Add(pod));
+        self.span(after);
+        self.add(Action::Cancel(pod));
+    }
+
     fn app(&mut self, labels: &Labels) -> App {
         let pairs = labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         match self.apps.of(pairs) {
@@ -250,7 +279,7 @@ impl Translator {
         }
     }
 
-    fn number(&mut self, name: &Name) -> u8 {
+    pub(super) fn number(&mut self, name: &Name) -> u8 {
         let next = self.numbers.len() + 1;
         if next > PODS.into() && !self.numbers.contains_key(name) {
             self.refuse(format!("it has {PODS} pods at most"));
@@ -321,47 +350,11 @@ impl Translator {
         self.time(100);
     }
 
-    fn fail(&mut self) {
+    pub(super) fn fail(&mut self) {
         if let Some(kind) = self.fault {
             let seed = self.random.number();
             self.add(Action::Faults { kind, one_in: 1, seed });
         }
-    }
-
-    fn fault(&mut self, fault: &Fault) {
-        match fault {
-            Fault::DiskFull => self.fault = Some(action::Fault::NoSpace),
-            Fault::DiskReadOnly => self.fault = Some(action::Fault::Io),
-            Fault::DiskWell => {
-                self.fault = None;
-                self.add(Action::FaultsOff);
-            }
-            Fault::EtcdKilled => self.add(Action::Store(StoreEvent::Down)),
-            Fault::EtcdStopped => self.add(Action::Store(StoreEvent::Silent)),
-            Fault::EtcdWell => self.add(Action::Store(StoreEvent::Up)),
-            Fault::RouteRemoved(pod) => {
-                let (pod, seed) = (self.number(pod), self.random.number());
-                self.add(Action::ForeignRemoval { pod, what: Removal::Routes, seed });
-            }
-            Fault::InterfaceRemoved(pod) => {
-                let pod = self.number(pod);
-                self.add(Action::Unplug(pod));
-            }
-            Fault::StateLost
-            | Fault::LogFull
-            | Fault::LogWell
-            | Fault::PowerCut
-            | Fault::EtcdSaved
-            | Fault::EtcdRestored
-            | Fault::CpuTaken
-            | Fault::CpuWell
-            | Fault::LinksRemoved(_)
-            | Fault::RowRemoved { .. } => {
-                let what = explain::step(&Step::Fault(fault.clone()));
-                self.refuse(format!("it has no way to do that {what}"));
-            }
-        }
-        self.fail();
     }
 
     fn flows(&mut self, flows: &[Flow]) {
