@@ -15,6 +15,7 @@ use volvox_actors::{
     node::local_node::IpamMode,
 };
 use volvox_cni::Composition;
+use volvox_hubble::dashboard::{flows_router, no_flows_router};
 use volvox_inspect::{
     dashboard::{self, Lives},
     http::{self, Server, Socket, bind, inode, unbind},
@@ -37,6 +38,10 @@ use crate::{
     ports::Ears,
     settings,
 };
+
+/// What the dashboard says where there are no flows.
+const FLOWS_OFF: &str = "no flows are kept: start the agent with --enable-hubble=true";
+const FLOWS_FAILED: &str = "no flows are kept: the agent's log says why Hubble did not start";
 
 /// Everything that is being served, each part until it is dropped.
 pub struct Servers {
@@ -123,7 +128,13 @@ impl Servers {
         let served = ApiServer { server: Some(server), sockets: places };
         let socket = config.dashboard_addr.0.and_then(|it| listen(it, "--dashboard-addr"));
         let dashboard = socket.map(|socket| {
-            let page = dashboard::router(Lives::Agent(api.flight.clone()), dashboard_router(api));
+            let flows = match &hubble {
+                Some(Ok((hubble, _))) => flows_router(Arc::clone(hubble.observer())),
+                Some(Err(_)) => no_flows_router(FLOWS_FAILED),
+                None => no_flows_router(FLOWS_OFF),
+            };
+            let lives = Lives::Agent(api.flight.clone());
+            let page = dashboard::router(lives, dashboard_router(api).merge(flows));
             Server::start("dashboard", vec![(Socket::Tcp(socket), page)])
         });
         let dashboard = dashboard.transpose().context("start the dashboard's thread")?;
