@@ -5,7 +5,7 @@ import { choice, h, put, say } from "./dom.js";
 import { endpointPage, told } from "./link.js";
 import { Rows } from "./rows.js";
 import { get } from "./source.js";
-import { count, many, span } from "./words.js";
+import { byName, count, many, span } from "./words.js";
 
 const COLUMNS = [
   { title: "Actor", width: "minmax(150px, 2fr)" },
@@ -122,7 +122,7 @@ export class ActorsView {
   }
 
   compare() {
-    const name = (a, b) => (a.cell.endpoint === undefined ? 0 : 1) - (b.cell.endpoint === undefined ? 0 : 1) || a.cell.title.localeCompare(b.cell.title);
+    const name = (a, b) => (a.cell.endpoint === undefined ? 0 : 1) - (b.cell.endpoint === undefined ? 0 : 1) || byName(a.cell.title, b.cell.title);
     const most = (of) => (a, b) => (of(b) ?? 0) - (of(a) ?? 0) || name(a, b);
     switch (this.order) {
       case "mailbox": return most((one) => one.depth);

@@ -90,6 +90,7 @@ class App {
     this.actors = undefined;
     this.lost = 0;
     this.lifeId = id;
+    if (!query) this.forget();
     const life = this.lives.find((one) => one.id === id);
     this.connection("", "reading …");
     let routed = false;
@@ -243,6 +244,14 @@ class App {
     if (location.hash !== address) history.replaceState(null, "", address);
   }
 
+  /** Takes out of the address which life, moment and range it was about: another life is shown. */
+  forget() {
+    const { view, rest, query } = read(location.hash);
+    if (!query.has("life")) return;
+    for (const name of ["life", "at", "from", "till"]) query.delete(name);
+    history.replaceState(null, "", write(view, rest, Object.fromEntries(query)));
+  }
+
   /** What an address that somebody followed says of life, moment and range; true if it is read anew. */
   followed(query) {
     if (!query.has("life")) return false;
@@ -268,8 +277,10 @@ class App {
     if (!this.views.has(id)) this.views.set(id, new View(this));
     const view = this.views.get(id);
     for (const link of byId("nav").querySelectorAll("a")) {
-      if (link.dataset.view === id) link.setAttribute("aria-current", "page");
-      else link.removeAttribute("aria-current");
+      if (link.dataset.view === id) {
+        link.setAttribute("aria-current", "page");
+        link.scrollIntoView({ block: "nearest", inline: "nearest" });
+      } else link.removeAttribute("aria-current");
     }
     document.title = `${title} · Volvox`;
     this.moment = this.time.moment;

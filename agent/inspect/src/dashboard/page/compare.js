@@ -73,7 +73,7 @@ export class CompareView {
     this.canvases = [0, 1].map(() => h("canvas", { "aria-hidden": "true" }));
     put(this.result,
       h("div", { class: "panel scroll-x" }, h("table", { class: "figures" },
-        h("thead", {}, h("tr", {}, ["", "Left", "Right", "Change"].map((title) => h("th", { scope: "col" }, title)))), h("tbody", {}, rows))),
+        h("thead", {}, h("tr", {}, ["Figure", "Left", "Right", "Change"].map((title) => h("th", { scope: "col" }, title)))), h("tbody", {}, rows))),
       h("div", { class: "pair" }, this.canvases.map((canvas, place) => h("figure", { class: "panel" },
         h("figcaption", {}, `${place ? "Right" : "Left"}: endpoints by number, the same scale`), canvas))),
       this.slower(a, b), differing.element);
@@ -92,7 +92,7 @@ export class CompareView {
       h("td", { class: "numeric" }, change({ value: one.x }, { value: one.y }))));
     if (!rows.length) return "";
     return h("div", { class: "panel scroll-x" }, h("h2", {}, "Endpoints that differ most, birth to ready"),
-      h("table", { class: "figures" }, h("thead", {}, h("tr", {}, ["", "Left", "Right", "Change"].map((title) => h("th", { scope: "col" }, title)))), h("tbody", {}, rows)));
+      h("table", { class: "figures" }, h("thead", {}, h("tr", {}, ["Pod", "Left", "Right", "Change"].map((title) => h("th", { scope: "col" }, title)))), h("tbody", {}, rows)));
   }
 
   draw() {

@@ -235,7 +235,7 @@ export class EndpointsView {
       h("h2", {}, "Map rows, desired against realised ", badge(differ ? "differs" : "same")),
       h("p", { class: "soft" }, `${many(detail.rows.length, "row")}, ${differ ? `${count(differ)} differ` : "all as desired"}; policy revision ${detail["policy-revision"]}.`),
       detail["last-error"] ? h("p", { class: "alert" }, detail["last-error"]) : "",
-      h("div", { class: "scroll-x" }, h("table", {}, h("thead", {}, h("tr", {}, ["", "Map", "Key", "Desired", "Realised"].map((title) => h("th", { scope: "col" }, title)))),
+      h("div", { class: "scroll-x" }, h("table", {}, h("thead", {}, h("tr", {}, ["Same", "Map", "Key", "Desired", "Realised"].map((title) => h("th", { scope: "col" }, title)))),
         h("tbody", {}, detail.rows.slice(0, 300).map((row) => h("tr", { class: row.desired === row.realised ? "" : "differs" },
           h("td", {}, row.desired === row.realised ? "=" : h("strong", {}, "≠")), h("td", {}, row.map), h("td", { class: "mono" }, row.key),
           value(row.desired), value(row.realised)))))),

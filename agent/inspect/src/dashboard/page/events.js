@@ -15,6 +15,9 @@ const COLUMNS = [
   { title: "Because of", width: "minmax(90px, 1.4fr)" },
 ];
 
+/** Events that are looked through at a time. */
+const LOOKED_MAX = 40_000;
+
 export class EventsView {
   constructor(app) {
     this.app = app;
@@ -24,7 +27,7 @@ export class EventsView {
     this.summary = h("p");
     this.input = h("input", {
       type: "search", id: "events-filter", placeholder: "actor, kind, words",
-      on: { input: () => { this.text = this.input.value; this.gather(true); app.noted(); } },
+      on: { input: () => { this.text = this.input.value; this.gather(); app.noted(); } },
     });
     this.rows = new Rows({
       label: "Events, oldest first", columns: COLUMNS, height: 28,
@@ -32,7 +35,7 @@ export class EventsView {
       move: (index) => { this.moving = true; this.app.time.go(this.at(index)); this.moving = false; },
       empty: "No event matches.",
     });
-    this.record_ = choice("Record", [["", "all"], ...Object.entries(RECORDS), ["trouble", "trouble only"]], "", (record) => { this.record = record; this.gather(true); app.noted(); });
+    this.record_ = choice("Record", [["", "all"], ...Object.entries(RECORDS), ["trouble", "trouble only"]], "", (record) => { this.record = record; this.gather(); app.noted(); });
     this.questions = new Questions(app);
     this.element = h("section", { class: "view", "aria-labelledby": "events-title" },
       h("div", { class: "top" },
@@ -46,7 +49,7 @@ export class EventsView {
     this.record = query.has("text") ? query.get("record") ?? "" : told(query, "record", "", this.record);
     this.record_.querySelector("select").value = this.record;
     if (this.text !== text) this.text = this.input.value = text;
-    this.gather(true);
+    this.gather();
   }
 
   link() {
@@ -59,15 +62,15 @@ export class EventsView {
   }
 
   /** Numbers of the events that match; what was looked at before is not looked at again. */
-  gather(anew) {
+  gather() {
     const { flight, questions, time } = this.app;
     this.questions.update();
     const words = this.text.trim().toLowerCase().split(/\s+/).filter(Boolean);
     const whole = this.text.trim().toLowerCase();
     const range = time.range && time.bounds;
     const all = !words.length && !this.record && questions && !range;
-    const key = `${questions} ${range}`;
-    if (anew || this.key !== key || this.of !== flight || all !== (this.list === undefined)) {
+    const key = JSON.stringify([this.text, this.record, questions, range]);
+    if (this.key !== key || this.of !== flight || all !== (this.list === undefined)) {
       this.looked = 0;
       this.list = all ? undefined : [];
     } else if (this.dropped !== flight.dropped) {
@@ -77,15 +80,19 @@ export class EventsView {
       this.list = this.list?.map((index) => index - gone).filter((index) => index >= 0);
     }
     [this.of, this.dropped, this.key] = [flight, flight.dropped, key];
-    if (!all) {
+    const end = range ? range[1] + 1 : flight.events.length;
+    if (all) this.looked = end;
+    else {
       // "endpoint 4" is not "endpoint 42": where all words are an actor's name, that actor is meant.
-      const named = [...flight.cells.values()].filter((cell) => [cell.name, cell.name.split(" (")[0], cell.pod].some((name) => name?.toLowerCase() === whole)).map((cell) => cell.id);
-      const end = range ? range[1] + 1 : flight.events.length;
-      for (let i = range ? Math.max(range[0], this.looked) : this.looked; i < end; i += 1) {
+      const named = !whole ? [] : [...flight.cells.values()].filter((cell) => [cell.name, cell.name.split(" (")[0], cell.pod].some((name) => name?.toLowerCase() === whole)).map((cell) => cell.id);
+      const begin = range ? Math.max(range[0], this.looked) : this.looked;
+      this.looked = Math.max(begin, Math.min(end, begin + LOOKED_MAX));
+      for (let i = begin; i < this.looked; i += 1) {
         if (!this.app.isHidden(flight.events[i]) && this.matches(flight.events[i], words, named)) this.list.push(i);
       }
     }
-    this.looked = flight.events.length;
+    // The rest follows with the next frames: nobody is kept waiting for a long record.
+    if (this.looked < end) this.app.later();
     this.rows.update(this.list ? this.list.length : flight.events.length);
     this.follow();
     say(this.summary, `${count(this.rows.count)} of ${count(flight.events.length)} events${flight.dropped ? `; ${count(flight.dropped)} older ones are no longer in the page` : ""}.`);
@@ -105,7 +112,7 @@ export class EventsView {
   }
 
   update() {
-    this.gather(false);
+    this.gather();
   }
 
   /** Shows the event that the time bar stands at. */

@@ -21,7 +21,11 @@ export class FlowFilter {
     this.input = h("input", {
       type: "search", id, placeholder: "dropped to-pod:shop/web", spellcheck: "false", autocomplete: "off",
       on: {
-        input: () => { clearTimeout(this.timer); this.timer = setTimeout(() => this.set(this.input.value), WRITING_MS); },
+        input: () => {
+          const written = this.input.value;
+          clearTimeout(this.timer);
+          this.timer = setTimeout(() => this.set(written), WRITING_MS);
+        },
         keydown: (event) => { if (event.key === "Enter") this.set(this.input.value); },
       },
     });

@@ -30,8 +30,8 @@ export class Flows {
 
   /** Has the flows of the moment that is shown; asks only if it is another one, or another filter. */
   want() {
-    const { isNow, lifeId, span } = this.app;
-    const key = isNow ? `live ${this.filter}` : JSON.stringify([lifeId, span, this.filter]);
+    const { flight, isNow, lifeId, span } = this.app;
+    const key = isNow ? `live ${flight.life.number} ${this.filter}` : JSON.stringify([lifeId, span, this.filter]);
     if (key === this.key) return;
     this.key = key;
     clearTimeout(this.timer);
@@ -59,6 +59,11 @@ export class Flows {
       kept = await get(`/api/flows?${query}`);
     } catch (error) {
       if (key !== this.key) return;
+      // Who does not answer at all may be back soon: what is known stays.
+      if (error instanceof TypeError) {
+        this.timer = setTimeout(() => this.ask(key), AGAIN_MS);
+        return;
+      }
       this.clear();
       this.error = error.message;
       this.app.later();

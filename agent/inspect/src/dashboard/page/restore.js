@@ -162,10 +162,11 @@ export class RestoreView {
     const [left, right] = this.sides(width);
     const length = this.till - this.from;
     const x = (at) => left + (at / length) * (right - left);
-    this.drawAxis(width, length, x);
+    const steps = ticks(length, (right - left) / 110);
+    this.drawAxis(width, steps, x);
     context.strokeStyle = token("--line");
     context.beginPath();
-    for (const at of ticks(length, (right - left) / 110)) {
+    for (const at of steps) {
       context.moveTo(Math.round(x(at)) + 0.5, 0);
       context.lineTo(Math.round(x(at)) + 0.5, height);
     }
@@ -174,8 +175,6 @@ export class RestoreView {
     context.textBaseline = "middle";
     const first = Math.max(0, Math.floor(scrollTop / row));
     const last = Math.min(this.list.length - 1, Math.ceil((scrollTop + height) / row));
-    // Where bars are lower than their labels, some have one.
-    const every = Math.max(1, Math.ceil(LABEL / row));
     for (let i = first; i <= last; i += 1) {
       const top = i * row - scrollTop;
       if (i === this.active) {
@@ -189,7 +188,11 @@ export class RestoreView {
       context.clip();
       drawBar(context, this.list[i], { top: top + gap, height: row - 2 * gap, left, right, from: this.from, till: this.till });
       context.restore();
-      if (i % every === 0) this.label(context, i, top + Math.max(row, LABEL) / 2, left);
+    }
+    // Where bars are lower than their labels, some have one.
+    const every = Math.max(1, Math.ceil(LABEL / row));
+    for (let i = first; i <= last; i += 1) {
+      if (i % every === 0) this.label(context, i, i * row - scrollTop + Math.max(row, LABEL) / 2, left);
     }
     this.selection(context, height);
     this.tell();
@@ -242,12 +245,12 @@ export class RestoreView {
     this.app.time.zoom({ from: time(a), till: time(b) });
   }
 
-  drawAxis(width, length, x) {
+  drawAxis(width, steps, x) {
     const context = canvasContext(this.axis, width, 20);
     context.fillStyle = token("--ink-soft");
     context.font = `11px ${token("--font")}`;
     context.textBaseline = "middle";
-    for (const at of ticks(length, width / 110)) {
+    for (const at of steps) {
       const text = at ? `+${span(at)}` : "0";
       const wide = context.measureText(text).width;
       context.fillText(text, Math.min(x(at) - wide / 2, width - wide - 2), 10);
