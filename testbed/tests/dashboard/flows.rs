@@ -155,6 +155,7 @@ fn a_drop_is_found_by_words_and_by_click_and_outlives_a_kill() {
         // A link to the drops shows them; the next life of the agent knows those of before.
         write(&mut page, "dropped")?;
         page.wait("location.hash.includes('filter=dropped')")?;
+        page.wait(&format!("{} > 0", rows(&["shop/bad", "DROPPED"])))?;
         let before = page.eval(&rows(&["shop/bad", "DROPPED"]))?;
         node.kill_agent()?;
         page.wait("document.querySelector('#connection').dataset.state === 'lost'")?;

@@ -119,3 +119,37 @@ fn all_views_are_gone_through_by_keyboard_and_have_their_order() {
         no_complaints(&mut page)
     });
 }
+
+#[test]
+fn the_restore_picture_is_gone_through_by_keyboard() {
+    lab::test("keyboard::the_restore_picture_is_gone_through_by_keyboard", || {
+        let [_, second] = two_lives()?;
+        let served = Served::start(&[&second])?;
+        let mut browser = browser()?;
+        let mut page = browser.page()?;
+        page.resize(1280, 800, false)?;
+        open(&mut page, &served.address)?;
+        go(&mut page, "restore")?;
+        let told = |pod: &str| {
+            format!(
+                "document.querySelector('.detail').textContent.startsWith('ns/{pod}, endpoint')"
+            )
+        };
+        page.wait(&told("pod-1"))?;
+        page.eval("document.querySelector('.picture').focus()")?;
+        page.press("ArrowDown")?;
+        page.wait(&told("pod-2"))?;
+        page.press("End")?;
+        page.wait(&told("pod-9"))?;
+        page.press("Enter")?;
+        page.wait("location.hash.startsWith('#/endpoints/ns/pod-9')")?;
+        // From an event to all that followed from its cause.
+        go(&mut page, "events?text=ns%2Fpod-9&record=message")?;
+        page.wait("document.querySelectorAll('main [data-index]').length > 3")?;
+        page.eval("document.querySelector('[aria-label=\"Events, oldest first\"]').focus()")?;
+        page.press("Home")?;
+        page.press("Enter")?;
+        page.wait("location.hash.startsWith('#/causes/')")?;
+        no_complaints(&mut page)
+    });
+}

@@ -33,6 +33,7 @@ export class EventsView {
       label: "Events, oldest first", columns: COLUMNS, height: 28,
       cells: (index) => this.cells(this.app.flight.events[this.at(index)]),
       move: (index) => { this.moving = true; this.app.time.go(this.at(index)); this.moving = false; },
+      key: (event, index) => event.key === "Enter" && this.open(this.app.flight.events[this.at(index)]),
       empty: "No event matches.",
     });
     this.record_ = choice("Record", [["", "all"], ...Object.entries(RECORDS), ["trouble", "trouble only"]], "", (record) => { this.record = record; this.gather(); app.noted(); });
@@ -54,6 +55,12 @@ export class EventsView {
 
   link() {
     return { text: this.text, record: this.record };
+  }
+
+  /** Goes to all that followed from the same outside event. */
+  open(event) {
+    if (this.app.flight.roots.has(event.root)) this.app.go(`#/causes/${event.root}`);
+    return true;
   }
 
   /** Index of the event in row `index`. */

@@ -87,8 +87,8 @@ export class RestoreView {
   isSettled() {
     const { flight, time } = this.app;
     const key = `${flight.life.number} ${flight.cells.size} ${this.order} ${this.mode} ${flight.clockwise} ${JSON.stringify(time.range)} ${document.documentElement.dataset.theme}`;
-    const settled = time.following && this.of === flight && this.key === key && this.list.length > 0 && this.list.every((one) => one.ready);
-    [this.of, this.key] = [flight, key];
+    const settled = time.following && this.of === flight && this.settled === key && this.list.length > 0 && this.list.every((one) => one.ready);
+    [this.of, this.settled] = [flight, key];
     return settled;
   }
 

@@ -60,7 +60,7 @@ export class Who {
     const members = [
       ["Pod", about.pod], ["Addresses", about.addresses.join(", ")], ["Identity", String(about.identity)],
       ["Labels", labels(about.labels)], ["Other labels", labels(about["further-labels"])],
-      ["Interface", about.interface], ["Container", about.container],
+      ["Interface", about.interface.replace(/^interface /, "")], ["Container", about.container],
       ["Enforced", enforced.length ? enforced.join(" and ") : "nothing: all may pass"],
     ];
     const policies = about.policies.map((policy) => h("li", {}, `${policy.kind} ${policy.name} `, h("span", { class: "soft" }, policy.source), policy.error ? h("p", { class: "alert" }, policy.error) : ""));
