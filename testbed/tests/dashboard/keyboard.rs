@@ -108,6 +108,10 @@ fn all_views_are_gone_through_by_keyboard_and_have_their_order() {
             open(&mut page, &served.address)?;
             for view in VIEWS {
                 go(&mut page, view)?;
+                if view == "compare" {
+                    // The other life is read first.
+                    page.wait("document.querySelectorAll('.figures tbody tr').length > 8")?;
+                }
                 let place = format!("{view}, {width} pixels");
                 nothing(&mut page, &place, STRUCTURE)?;
                 nothing(&mut page, &place, SMALL)?;

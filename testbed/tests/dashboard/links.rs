@@ -133,7 +133,7 @@ const LABELS: &str = r"(() => {
 #[test]
 fn bars_have_labels_however_many_there_are() {
     lab::test("links::bars_have_labels_however_many_there_are", || {
-        let files = [25, 124, 1000].map(|endpoints| restored(endpoints));
+        let files = [25, 124, 1000].map(restored);
         let files = files.into_iter().collect::<Result<Vec<_>>>()?;
         let paths: Vec<&Path> = files.iter().map(AsRef::as_ref).collect();
         let served = Served::start(&paths)?;
