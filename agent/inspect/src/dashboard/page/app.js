@@ -35,6 +35,8 @@ const VIEWS = [
 const REFRESH_MS = 400;
 /** How long the address may stay behind what is shown, milliseconds: browsers allow few changes. */
 const ADDRESS_MS = 200;
+/** A fault that ends a life is later than its last event, but not by more than this, nanoseconds. */
+const FAULT_LATE_NS = 1e8;
 /** How often the agent is asked for what the ring cannot know: mailboxes' contents. */
 const ACTORS_MS = 1_000;
 
@@ -109,7 +111,8 @@ class App {
     this.route();
     const marks = life.live ? [] : await faults(id).catch(() => []);
     if (this.lifeId !== id) return;
-    this.time.mark(marks.map((fault) => ({ ...fault, at: flight.timeAt(fault.at_unix_ns) })));
+    const own = marks.map((fault) => ({ ...fault, at: flight.timeAt(fault.at_unix_ns) }));
+    this.time.mark(own.filter((fault) => fault.at >= flight.begin && fault.at <= flight.end + FAULT_LATE_NS));
     if (life.live) this.listen();
     else this.connection("", `record · ${many(flight.events.length, "event")}`);
     document.body.dataset.ready = id;

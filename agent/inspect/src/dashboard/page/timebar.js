@@ -253,7 +253,7 @@ export class TimeBar {
     context.fillStyle = token("--wait");
     for (const fault of this.faults) {
       const index = this.flight.indexAt(fault.at);
-      if (fault.at > this.flight.end || index < low || index > high) continue;
+      if (index < low || index > high) continue;
       const at = x(index);
       context.beginPath();
       context.moveTo(at - 5, 0);
