@@ -61,6 +61,7 @@ pub enum HubbleError {
 pub struct Hubble {
     /// Dropped first, so that nobody is served by the socket that is removed.
     server: Option<HubbleServer>,
+    observer: Arc<Observer>,
     metrics: FlowMetrics,
     socket: PathBuf,
     inode: u64,
@@ -112,8 +113,14 @@ impl Hubble {
         let server = HubbleServer::start(Arc::clone(&observer), listeners, beside)
             .map_err(|error| HubbleError::System("the thread of Hubble's server", error))?;
         let (socket, inode) = (options.socket_path.clone(), inode(&options.socket_path));
-        let hubble = Self { server: Some(server), metrics, socket, inode };
+        let looked_at = Arc::clone(&observer);
+        let hubble = Self { server: Some(server), observer: looked_at, metrics, socket, inode };
         Ok((hubble, Box::new(FlowTap { tap, observer })))
+    }
+
+    /// What is known of flows, for who looks on.
+    pub fn observer(&self) -> &Arc<Observer> {
+        &self.observer
     }
 
     /// What is counted of flows.

@@ -2,6 +2,7 @@
 //! loopback.
 
 use std::{
+    io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     path::PathBuf,
     sync::Arc,
@@ -15,10 +16,11 @@ use volvox_actors::{
     node::local_node::IpamMode,
 };
 use volvox_cni::Composition;
+use volvox_hubble::dashboard::{flows_router, no_flows_router};
 use volvox_inspect::{
     dashboard::{self, Lives},
     http::{self, Server, Socket, bind, inode, unbind},
-    monitor::{Monitor, Notified, socket_beside},
+    monitor::{Monitor, Notified, RecordTap, socket_beside},
 };
 use volvox_system::SystemClock;
 
@@ -31,12 +33,19 @@ use crate::{
     boot::Boot,
     config::Config,
     gateway::Gateway,
-    hubble::Hubble,
+    hubble::{Hubble, HubbleError},
     metrics_ports,
     node_name::node_name,
     ports::Ears,
     settings,
 };
+
+/// Hubble as it started, with who keeps its flows.
+type StartedHubble = Result<(Hubble, Box<dyn RecordTap>), HubbleError>;
+
+/// What the dashboard says where there are no flows.
+const FLOWS_OFF: &str = "no flows are kept: start the agent with --enable-hubble=true";
+const FLOWS_FAILED: &str = "no flows are kept: the agent's log says why Hubble did not start";
 
 /// Everything that is being served, each part until it is dropped.
 pub struct Servers {
@@ -121,12 +130,7 @@ impl Servers {
         let server = Server::start("api", sockets).context("start the thread of the API")?;
         let places = places.into_iter().map(|place| (place.clone(), inode(&place))).collect();
         let served = ApiServer { server: Some(server), sockets: places };
-        let socket = config.dashboard_addr.0.and_then(|it| listen(it, "--dashboard-addr"));
-        let dashboard = socket.map(|socket| {
-            let page = dashboard::router(Lives::Agent(api.flight.clone()), dashboard_router(api));
-            Server::start("dashboard", vec![(Socket::Tcp(socket), page)])
-        });
-        let dashboard = dashboard.transpose().context("start the dashboard's thread")?;
+        let dashboard = page(config, api, &hubble).context("start the dashboard's thread")?;
         // Who shows no records still does its work, as with the sockets above.
         let hubble = hubble.transpose().unwrap_or_else(|error| {
             tracing::error!(%error, "flows are neither kept nor served");
@@ -139,6 +143,20 @@ impl Servers {
             .ok();
         Ok(Self { api: served, dashboard, monitor, hubble })
     }
+}
+
+/// Begins to serve the dashboard, if it has an address.
+fn page(config: &Config, api: Api, hubble: &Option<StartedHubble>) -> io::Result<Option<Server>> {
+    let Some(address) = config.dashboard_addr.0 else { return Ok(None) };
+    let Some(socket) = listen(address, "--dashboard-addr") else { return Ok(None) };
+    let flows = match hubble {
+        Some(Ok((hubble, _))) => flows_router(Arc::clone(hubble.observer())),
+        Some(Err(_)) => no_flows_router(FLOWS_FAILED),
+        None => no_flows_router(FLOWS_OFF),
+    };
+    let lives = Lives::Agent(api.flight.clone());
+    let page = dashboard::router(lives, dashboard_router(api).merge(flows));
+    Server::start("dashboard", vec![(Socket::Tcp(socket), page)]).map(Some)
 }
 
 /// Listens on TCP. Who cannot be asked how it is still does its work: a failure is no reason to

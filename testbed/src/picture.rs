@@ -26,8 +26,8 @@ pub const PODS: usize = 250;
 pub const ADDRESS: &str = "http://127.0.0.1:9880/";
 
 /// The views, as the page's address names them.
-pub const VIEWS: [&str; 7] =
-    ["actors", "restore", "waits", "causes", "endpoints", "events", "compare"];
+pub const VIEWS: [&str; 9] =
+    ["actors", "restore", "waits", "causes", "endpoints", "flows", "map", "events", "compare"];
 
 /// Makes pods, kills the agent, and takes a picture of how the next run restored them.
 pub fn make(file: &Path, pods: usize) -> Result<()> {

@@ -2,8 +2,8 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
-use axum::Router;
 use clap::Args;
+use volvox_hubble::dashboard::no_flows_router;
 use volvox_inspect::{
     dashboard::{Lives, Opened, router},
     http::{Server, Socket, listen},
@@ -22,6 +22,10 @@ pub(super) struct DashboardArguments {
     pub(super) listen: SocketAddr,
 }
 
+/// What is said of flows.
+const NO_FLOWS: &str = "a recording has no flows: ask the node that has them, by its own dashboard or by \
+                        `volvox observe`";
+
 /// Serves the page over files until somebody ends it.
 pub(super) async fn run(
     out: &mut Output<'_>,
@@ -38,7 +42,7 @@ pub(super) async fn run(
     };
     let socket = listen(arguments.listen).map_err(in_use)?;
     let address = socket.local_addr()?;
-    let page = router(Lives::Opened(opened), Router::new());
+    let page = router(Lives::Opened(opened), no_flows_router(NO_FLOWS));
     let server = Server::start("dashboard", vec![(Socket::Tcp(socket), page)])?;
     out.line(format!("http://{address}/    (Ctrl-C ends)"))?;
     tokio::signal::ctrl_c().await?;

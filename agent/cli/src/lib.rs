@@ -19,7 +19,6 @@ mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod health;
-mod hint;
 mod identity;
 mod install;
 mod ipam;

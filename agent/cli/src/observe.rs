@@ -2,7 +2,6 @@
 //! what that shows.
 
 mod args;
-mod filters;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -12,6 +11,7 @@ use std::path::{Path, PathBuf};
 use prost::Message;
 use volvox_hubble::{
     client::{HubbleAnswers, HubbleClient, HubbleClientError},
+    filter::{FlagError, flag_filters},
     json::{parse_moment, to_json},
     messages::{FieldMask, GetEventsRequest, GetFlowsRequest, GetFlowsResponse, Timestamp, now},
     schema::{AGENT_EVENTS_RESPONSE, FLOWS_RESPONSE, Schema},
@@ -123,7 +123,7 @@ async fn show_events(
 
 /// The request that the arguments mean.
 fn request(arguments: &ObserveArguments, format: &Format) -> Result<GetFlowsRequest, ClientError> {
-    let (whitelist, blacklist) = filters::filters(arguments)?;
+    let (whitelist, blacklist) = flag_filters(&arguments.filters)?;
     let GetEventsRequest { number, follow, since, until, first } = events_request(&arguments.span)?;
     let mut paths: Vec<String> = MASK.iter().map(|path| (*path).to_owned()).collect();
     if arguments.print_policy_names {
@@ -164,6 +164,12 @@ fn read_moment(flag: &str, text: &str) -> Result<Timestamp, ClientError> {
             "--{flag}={text}: neither a time ago, as 5m, nor a moment, as 2026-11-28T09:30:00Z"
         ))
     })
+}
+
+impl From<FlagError> for ClientError {
+    fn from(error: FlagError) -> Self {
+        Self::Usage(format!("--{error}"))
+    }
 }
 
 impl From<HubbleClientError> for ClientError {

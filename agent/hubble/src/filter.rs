@@ -4,11 +4,17 @@
 //! costs is bounded: so many values, so long, and expressions of a bounded size.
 
 mod compile;
+mod flags;
 mod labels;
 mod patterns;
 #[cfg(test)]
 mod tests;
+mod words;
 
+pub use self::{
+    flags::{FLAGS, FlagError, FlagFilter, flag_filters},
+    words::{Words, WordsError},
+};
 use crate::messages::{Flow, FlowFilter};
 
 /// How many filters a request may have, how many values all of them, and how long each may be.

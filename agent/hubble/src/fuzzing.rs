@@ -5,7 +5,7 @@ use prost::Message;
 
 use crate::{
     decode::flow,
-    filter::Filters,
+    filter::{Filters, Words},
     json::{from_json, parse_moment, to_json},
     mask::Mask,
     messages::{FlowFilter, GetFlowsRequest, GetFlowsResponse},
@@ -63,6 +63,9 @@ fn request(bytes: &[u8]) {
 fn json(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     parse_moment(text);
+    if let Ok(words) = Words::parse(text) {
+        words.pass(&crate::messages::Flow::default());
+    }
     let Ok(value) = serde_json::from_str(text) else { return };
     if let Ok(bytes) = from_json(&FLOW_FILTER, &value) {
         assert!(FlowFilter::decode(&*bytes).is_ok(), "what JSON says is a message");

@@ -6,6 +6,7 @@
 
 pub mod agent_events;
 pub mod client;
+pub mod dashboard;
 pub mod decode;
 pub mod export;
 pub mod filter;
@@ -24,7 +25,9 @@ pub mod ring;
 pub mod schema;
 pub mod server;
 mod service;
+pub mod shown;
 pub mod tap;
+pub mod why;
 mod wire;
 
 pub use packet::flag_names;

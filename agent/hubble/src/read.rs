@@ -364,4 +364,4 @@ async fn tell_agent_events(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -6,6 +6,7 @@
 //! anything, and pages of other origins are refused.
 
 mod error;
+mod faults;
 mod flight;
 mod guard;
 mod live;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use axum::{Router, middleware::from_fn, routing::get};
 
 pub use error::DashboardError;
+pub use faults::{FAULTS, Fault};
 pub use lives::{Lives, Opened};
 
 /// The page and what it asks; `agent` answers what only a running agent knows, below `/api`.
@@ -27,6 +29,7 @@ pub fn router(lives: Lives, agent: Router) -> Router {
         .route("/lives", get(lives::list))
         .route("/flight", get(flight::get))
         .route("/live", get(live::get))
+        .route("/faults", get(faults::get))
         .with_state(Arc::new(lives));
     Router::new()
         .nest("/api", records.merge(agent))

@@ -18,9 +18,12 @@ use std::{
     time::Duration,
 };
 
-use volvox_actors::host::{
-    Clock, Record, Recorder, Time,
-    flight::{self, Birth, Flight, FlightError, Memory, Writer},
+use volvox_actors::{
+    host::{
+        Clock, Record, Recorder, Time,
+        flight::{self, Birth, Flight, FlightError, Memory, Writer},
+    },
+    restore::RestoreOutcome,
 };
 use volvox_system::{
     SystemClock,
@@ -216,6 +219,15 @@ impl FlightView {
     /// Numbers of earlier runs that may have a ring, the newest last.
     pub fn past_lives(&self) -> Vec<u64> {
         Evidence::at(&self.0.dir).lives()
+    }
+
+    /// How many endpoints an earlier run could not restore, as far as that is known.
+    pub fn failed(&self, life: u64) -> usize {
+        let known = Evidence::at(&self.0.dir).life(life);
+        known.map_or(0, |life| {
+            let endpoints = life.report.endpoints.values();
+            endpoints.filter(|it| it.fate == RestoreOutcome::Failed).count()
+        })
     }
 
     /// Notes that this life ends as it should.

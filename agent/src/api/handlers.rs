@@ -1,5 +1,6 @@
 //! What each path does, one file for a resource.
 
+pub(super) mod about;
 pub(super) mod config;
 pub(super) mod debug_info;
 pub(super) mod desired;

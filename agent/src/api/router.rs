@@ -21,8 +21,9 @@ use super::{
     bounds::{addressed, bound_body},
     error::Framed,
     handlers::{
-        config, debug_info, desired, endpoint, endpoint_config, endpoint_labels, endpoint_list,
-        health, identity, ip, ipam, lacking, map, node, policy, rows, service, traffic, volvox,
+        about, config, debug_info, desired, endpoint, endpoint_config, endpoint_labels,
+        endpoint_list, health, identity, ip, ipam, lacking, map, node, policy, rows, service,
+        traffic, volvox,
     },
     metrics,
     reviewed::{Reviewer, reviewed},
@@ -91,6 +92,7 @@ pub fn dashboard_router(api: Api) -> Router {
         .route("/actors", get(volvox::actors))
         .route("/actors/{id}", get(volvox::actor))
         .route("/endpoint/{id}", get(rows::compare))
+        .route("/endpoint/{id}/about", get(about::get))
         .with_state(api)
 }
 

@@ -1,7 +1,8 @@
 //! What a page that looks on costs the agent and the browser, and whether it keeps up, while the
-//! actors handle so many messages a second as no node does for long.
+//! actors handle so many messages a second as no node does for long, and pods talk.
 
 use std::{
+    path::PathBuf,
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
@@ -9,17 +10,22 @@ use std::{
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
+use tokio::runtime::{Builder, Runtime};
+use volvox_hubble::client::HubbleClient;
 
 use super::{Figure, Options, Unit};
 use crate::{
-    fleet::NAMESPACE,
-    lab::{Metrics, Node, Page, cpu_time},
+    fleet::{Fleet, NAMESPACE},
+    lab::{self, Binaries, Metrics, Node, Page, Through, cpu_time},
     picture::{VIEWS, browser_apart, loopback, open},
     progress::Progress,
+    traffic::Kind,
 };
 
 /// Messages a second that policies are changed for.
 const RATE: f64 = 5_000.0;
+/// Packets a second of a stream that is answered: of each packet its leaving and its arrival are told.
+const PACKETS: u32 = 250;
 /// Between two changes at first, and within which bounds that is made to fit.
 const BEAT: Duration = Duration::from_millis(300);
 const BEATS: [f64; 2] = [0.02, 2.0];
@@ -39,18 +45,21 @@ const WATCH: &str = "window.longTasks = []; new PerformanceObserver((list) => { 
 pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
     let progress = Progress::new(options.json);
     loopback()?;
-    let mut fleet = options.launch(&progress)?;
+    let mut fleet = launch(options, &progress)?;
+    let stream = fleet.stream(Kind::Udp, 0, 1, false, PACKETS)?;
     let mut browser = browser_apart()?;
     let mut page = browser.page()?;
     page.before_each(WATCH)?;
     let mut rate = Figure::new("dashboard.messages", Unit::Count);
     let mut behind = Figure::new("dashboard.behind", Unit::Seconds).below(1.0);
-    let mut longest = Figure::new("dashboard.longest_task", Unit::Seconds).below(0.2);
+    let mut flows = Figure::new("dashboard.flows", Unit::Count);
+    let mut longest = Figure::new("dashboard.longest_task", Unit::Seconds).below(0.1);
     let mut page_cpu = Figure::new("dashboard.page_cpu", Unit::Percent);
     let mut watched = Figure::new("dashboard.agent_cpu_watched", Unit::Percent);
     let mut alone = Figure::new("dashboard.agent_cpu_alone", Unit::Percent);
     let bar = progress.bar("looking on, and not", options.rounds.into());
     let over = AtomicBool::new(false);
+    let runtime = Builder::new_current_thread().enable_all().build()?;
     let pid = fleet.node.agent()?.pid();
     thread::scope(|scope| -> Result<()> {
         let (node, over) = (&fleet.node, &over);
@@ -66,6 +75,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
                 thread::sleep(WARM_UP);
                 page.eval("void (window.longTasks.length = 0)")?;
                 let (before, begun, busy) = (handled(node)?, Instant::now(), page.busy()?);
+                let seen = seen_flows(&runtime)?;
                 watched.push(percent(pid, STRETCH / VIEWS.len() as u32, || {
                     behind.push(lag(&mut page, node)?);
                     let next = views.next().unwrap_or_default();
@@ -74,6 +84,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
                 let span = begun.elapsed().as_secs_f64();
                 page_cpu.push((page.busy()? - busy).as_secs_f64() / span * 100.0);
                 rate.push((handled(node)? - before) / span);
+                flows.push((seen_flows(&runtime)? - seen) as f64 / span);
                 longest.push(number(&mut page, "Math.max(0, ...window.longTasks)")? / 1e3);
                 bar.inc(1);
             }
@@ -85,7 +96,27 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
         measured
     })?;
     bar.finish();
-    Ok(vec![rate, behind, longest, page_cpu, watched, alone])
+    stream.stop()?;
+    Ok(vec![rate, flows, behind, longest, page_cpu, watched, alone])
+}
+
+/// A fleet whose flows are kept.
+fn launch(options: &Options, progress: &Progress) -> Result<Fleet> {
+    let mut node = Node::new(Binaries::find()?)?;
+    let socket = format!("--hubble-socket-path={}", socket().display());
+    node.flags(&["--enable-hubble=true", &socket, "--monitor-aggregation=none"]);
+    options.add_flags(&mut node);
+    Fleet::launch_on(node, options.endpoints.into(), Through::Rest, progress)
+}
+
+fn socket() -> PathBuf {
+    lab::path("hubble.sock")
+}
+
+/// Flows that this life of the agent kept.
+fn seen_flows(runtime: &Runtime) -> Result<u64> {
+    runtime
+        .block_on(async { Ok(HubbleClient::connect(&socket()).await?.status().await?.seen_flows) })
 }
 
 /// Lets everybody into one app after the other, at a port that changes, until it is over; as often

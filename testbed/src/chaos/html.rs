@@ -179,7 +179,8 @@ fn links(text: &mut String, outcome: &Outcome, recordings: &Path) {
     let _ = writeln!(
         text,
         "<p>What the agents recorded: flight.ring is of the last one, flight.previous.ring of the one before; \
-         <code>volvox trace --life FILE</code> shows them.<ul>"
+         <code>volvox trace --life FILE</code> shows them, and <code>volvox dashboard FILE</code> with what was done on \
+         the time bar.<ul>"
     );
     for name in &outcome.recordings {
         let place = escaped(&format!("{folder}/{}/{name}", outcome.history));

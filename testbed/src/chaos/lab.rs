@@ -147,7 +147,8 @@ fn happen(
     let ended = lived.and_then(|()| world.end(outcome));
     outcome.deaths = world.deaths.iter().map(|at| world.seconds(*at)).collect();
     if let Some(place) = recordings {
-        outcome.recordings = recordings::keep(&world.node, place)?;
+        let faults = recordings::faults(outcome, world.begun.elapsed());
+        outcome.recordings = recordings::keep(&world.node, place, &faults)?;
     }
     ended
 }

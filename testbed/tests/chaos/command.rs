@@ -225,6 +225,8 @@ fn a_mutant_on_real_processes_is_found_shrunk_and_kept() {
     assert!(page.contains("class=death") && page.contains("flight.previous.ring"), "{page}");
     let ring = fs::metadata(folder.join("page.recordings/bug.shrunk/flight.ring"));
     assert!(ring.expect("it is beside").len() > 100_000);
+    let faults = fs::read_to_string(folder.join("page.recordings/bug.shrunk/faults.json"));
+    assert!(faults.expect("it is beside").contains("the agent dies"));
     let (status, printed) = run(&["./bug.yaml"], Some("services-pruned-erly"));
     assert!(status == 2 && printed.contains("did you mean services-pruned-early?"), "{printed}");
     fs::remove_dir_all(folder).expect("it is there");

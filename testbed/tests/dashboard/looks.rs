@@ -41,9 +41,13 @@ fn shows_its_subject(page: &mut Page<'_>, view: &str) -> Result<()> {
             page.wait("document.querySelectorAll('.lifeline').length >= 3")
         }
         "endpoints" => {
-            page.wait("document.querySelector('.endpoint h2').textContent.includes('endpoint')")?;
+            page.wait("document.querySelector('.endpoint h2').textContent.includes('ns/pod-')")?;
             page.wait("[...document.querySelectorAll('[aria-label=History] td')].some(td => td.textContent.includes('ready'))")
         }
+        // A recording has none, and says so.
+        "flows" | "map" => page.wait(
+            "[...document.querySelectorAll('main [role=alert]')].some(it => it.textContent.includes('volvox observe'))",
+        ),
         "events" => page.wait("document.querySelectorAll('[role=grid] [role=row]').length > 8"),
         _ => {
             page.wait("document.querySelectorAll('.figures tbody tr').length > 8")?;

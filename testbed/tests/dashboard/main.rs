@@ -4,6 +4,9 @@
 
 mod checks;
 mod drift;
+mod flows;
+mod keyboard;
+mod links;
 mod live;
 mod looks;
 mod recorded;

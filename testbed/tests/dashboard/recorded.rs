@@ -159,3 +159,38 @@ fn wait_for_each_other(world: &World) {
         drop(host.ask(&left, Duration::from_secs(60), "an answer", Question::Ask));
     });
 }
+
+/// An exported record of a life that restored so many endpoints of pods `shop/web-N`: the first is born after
+/// 31 ms, each is ready within 60 ms.
+pub(crate) fn restored(endpoints: u64) -> Result<PathBuf> {
+    const BEGUN: u64 = 5_000_000_000;
+    let mut events = Vec::new();
+    let mut add = |mut event: serde_json::Value| {
+        event["seq"] = json!(events.len() + 1);
+        events.push(event);
+    };
+    let boot = ("the state directory is read", BEGUN + 1_000_000, BEGUN + 30_000_000);
+    add(json!({ "record": "phase", "name": boot.0, "started": boot.1, "ended": boot.2 }));
+    let born = |number: u64| BEGUN + 31_000_000 + number * 1_000;
+    for number in 1..=endpoints {
+        let name = format!("endpoint {number} (shop/web-{number})");
+        let cell = 100 + number;
+        add(
+            json!({ "record": "spawned", "cell": cell, "name": name, "parent": null, "at": born(number) }),
+        );
+    }
+    for number in 1..=endpoints {
+        let (cell, at) = (100 + number, born(endpoints) + number * 50_000_000 / endpoints);
+        let (from, to, why) = ("restoring", "ready", "all is as it was");
+        add(
+            json!({ "record": "state", "cell": cell, "from": from, "to": to, "why": why, "at": at }),
+        );
+    }
+    let life = json!({
+        "number": 4, "version": "0.1.0", "boot_id": "made", "started_ns": BEGUN,
+        "started_unix_ns": 1_700_000_000_000_000_000_u64,
+    });
+    let file = Path::new("/run").join(format!("{endpoints}.json"));
+    fs::write(&file, json!({ "life": life, "events": events }).to_string())?;
+    Ok(file)
+}

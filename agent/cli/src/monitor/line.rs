@@ -8,9 +8,9 @@ use volvox_bpf_progs::{
     DropReason, TracePoint, TraceReason,
     layouts::{DropRecord, EventHeader, Record, TraceRecord, VerdictRecord},
 };
+use volvox_hubble::why::{self, is_by_policy};
 
 use super::packet::Packet;
-use crate::hint::{self, is_by_policy};
 
 /// One record, for people and programs.
 #[derive(Debug, PartialEq, Serialize)]
@@ -138,7 +138,7 @@ fn why(record: &Kind, packet: &Packet) -> Option<String> {
     let (source, destination) =
         packet.source.zip(packet.destination).filter(|_| is_by_policy(*reason))?;
     let port = packet.destination_port.or(packet.icmp_type.map(u16::from))?;
-    hint::why(&source.to_string(), &destination.to_string(), packet.protocol?, port)
+    why::command(&source.to_string(), &destination.to_string(), packet.protocol?, port)
 }
 
 fn dropped(record: &DropRecord, cookie: u32) -> Kind {

@@ -2,6 +2,7 @@
 //! is said by their order, so they are read by place.
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
+use volvox_hubble::filter::{FLAGS, FlagFilter};
 
 /// What is asked for.
 #[derive(Clone, Debug, Default)]
@@ -11,7 +12,7 @@ pub(crate) struct ObserveArguments {
     pub(super) print_policy_names: bool,
     pub(super) span: Span,
     /// Filters in their order.
-    pub(super) filters: Vec<Filter>,
+    pub(super) filters: Vec<FlagFilter>,
 }
 
 /// How many, and of when.
@@ -42,48 +43,6 @@ pub(crate) struct Span {
     pub(super) until: Option<String>,
 }
 
-/// A filter as it was written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Filter {
-    pub(super) flag: &'static str,
-    pub(super) value: String,
-    /// Whether a `--not` stood before it.
-    pub(super) not: bool,
-}
-
-/// Flags of filters, what their values are, and what they select.
-const FILTERS: &[(&str, &str, &str)] = &[
-    ("pod", "[NAMESPACE/]PREFIX", "Of or to a pod; without a namespace of `default`"),
-    ("from-pod", "[NAMESPACE/]PREFIX", "Of a pod"),
-    ("to-pod", "[NAMESPACE/]PREFIX", "To a pod"),
-    ("namespace", "NAME", "Of or to pods of a namespace"),
-    ("from-namespace", "NAME", "Of pods of a namespace"),
-    ("to-namespace", "NAME", "To pods of a namespace"),
-    ("service", "[NAMESPACE/]PREFIX", "Of or to a service"),
-    ("from-service", "[NAMESPACE/]PREFIX", "Of a service"),
-    ("to-service", "[NAMESPACE/]PREFIX", "To a service"),
-    ("label", "SELECTOR", "Of or to who has these labels, `app=web` or `k8s:app in (a, b)`"),
-    ("from-label", "SELECTOR", "Of who has these labels"),
-    ("to-label", "SELECTOR", "To who has these labels"),
-    ("identity", "NUMBER", "Of or to an identity; reserved ones also by name, `world`"),
-    ("from-identity", "NUMBER", "Of an identity"),
-    ("to-identity", "NUMBER", "To an identity"),
-    ("ip", "ADDRESS", "Of or to an address or prefix"),
-    ("from-ip", "ADDRESS", "Of an address or prefix"),
-    ("to-ip", "ADDRESS", "To an address or prefix"),
-    ("port", "NUMBER", "Of or to a port"),
-    ("from-port", "NUMBER", "Of a port"),
-    ("to-port", "NUMBER", "To a port"),
-    ("verdict", "NAME", "What became of it: forwarded, dropped, redirected, audit"),
-    ("type", "NAME", "Records: trace, drop, policy-verdict, or trace:to-endpoint"),
-    ("protocol", "NAME", "tcp, udp, sctp, icmpv4, icmpv6, icmp, vrrp, igmp"),
-    ("tcp-flags", "FLAGS", "With these flags of TCP: syn,ack"),
-    ("traffic-direction", "NAME", "ingress or egress"),
-    ("drop-reason-desc", "NAME", "Why it was dropped: policy_denied"),
-    ("node-name", "PATTERN", "Seen by a node: [CLUSTER/]NODE, with * for any part"),
-    ("uuid", "UUID", "That one"),
-];
-
 impl Args for ObserveArguments {
     fn augment_args(command: Command) -> Command {
         let server = Arg::new("server")
@@ -105,7 +64,7 @@ impl Args for ObserveArguments {
                     .default_missing_value("true")
                     .help("None of what the next filter selects"),
             );
-        FILTERS.iter().fold(command, |command, (name, value, help)| {
+        FLAGS.iter().fold(command, |command, (name, value, help)| {
             let arg = Arg::new(*name).long(*name).value_name(*value).help(*help);
             let short = match *name {
                 "namespace" => Some('n'),
@@ -126,7 +85,7 @@ impl FromArgMatches for ObserveArguments {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         let nots: Vec<usize> = matches.indices_of("not").into_iter().flatten().collect();
         let mut found = Vec::new();
-        for (name, ..) in FILTERS {
+        for (name, ..) in FLAGS {
             let values = matches.get_many::<String>(name).into_iter().flatten();
             let places = matches.indices_of(name).into_iter().flatten();
             found.extend(places.zip(values).map(|(place, value)| (place, *name, value.clone())));
@@ -136,7 +95,7 @@ impl FromArgMatches for ObserveArguments {
         let filters = found.into_iter().map(|(place, flag, value)| {
             let not = nots.iter().any(|not| (before..place).contains(not));
             before = place;
-            Filter { flag, value, not }
+            FlagFilter { flag, value, not }
         });
         Ok(Self {
             server: matches.get_one("server").cloned(),

@@ -182,3 +182,19 @@ fn an_event_of_the_agent_is_a_line() {
     let line = "Nov 28 09:30:00.000: ENDPOINT_CREATED {\"id\":\"7\"}";
     assert_eq!(text::agent_event(&event), line);
 }
+
+#[test]
+fn the_command_that_says_why_is_one_that_the_client_takes() {
+    use volvox_hubble::why::{command, is_by_policy};
+
+    for (from, to, protocol, port, line) in [
+        ("a/b", "c/d", 6, 80, "volvox why a/b --to c/d:80"),
+        ("10.0.0.1", "fd00::1", 17, 53, "volvox why 10.0.0.1 --to [fd00::1]:53/udp"),
+        ("a/b", "10.0.0.3", 1, 8, "volvox why a/b --to 10.0.0.3:8/icmp"),
+    ] {
+        assert_eq!(command(from, to, protocol, port).as_deref(), Some(line));
+        crate::Arguments::try_parse_from(line.split(' ')).unwrap();
+    }
+    assert_eq!(command("a", "b", 47, 0), None);
+    assert!(is_by_policy(133) && is_by_policy(181) && !is_by_policy(132));
+}

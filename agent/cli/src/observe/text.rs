@@ -1,19 +1,17 @@
 //! Flows for people, as Hubble's client writes them.
 
 use serde_json::Value;
-use volvox_bpf_progs::{DropReason, TracePoint};
 use volvox_hubble::{
     json::moment,
     messages::{
         Flow, FlowEndpoint, FlowPolicy, FlowService, FlowsResponse, GetFlowsResponse, LostEvent,
-        Protocol, Timestamp, direction, event, verdict,
+        Protocol, Timestamp,
     },
+    shown::{action, kind},
+    why::of_flow,
 };
 
-use crate::{
-    hint::{self, is_by_policy},
-    output::Format,
-};
+use crate::output::Format;
 
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -78,7 +76,7 @@ impl Writer {
                     ("VERDICT", action),
                     ("SUMMARY", &summary),
                 ];
-                let why = why(flow).map(|why| ("WHY", why));
+                let why = of_flow(flow).map(|why| ("WHY", why));
                 let why = why.iter().map(|(name, why)| (*name, why.as_str()));
                 let members = members.into_iter().chain(why);
                 let members = members.map(|(name, value)| format!("{name:>11}: {value}"));
@@ -91,32 +89,11 @@ impl Writer {
                     None => (source, "<>", destination),
                 };
                 let line = format!("{time}: {left} {arrow} {right} {kind} {action} ({summary})");
-                let why = why(flow).map(|why| format!("  why: {why}"));
+                let why = of_flow(flow).map(|why| format!("  why: {why}"));
                 [line].into_iter().chain(why).collect()
             }
         }
     }
-}
-
-/// The command that says why, of a drop by policy.
-fn why(flow: &Flow) -> Option<String> {
-    let is_drop = flow.event_type.is_some_and(|it| it.kind == event::DROP);
-    let reason = flow.event_type.and_then(|it| u8::try_from(it.sub_type).ok())?;
-    let ip = flow.ip.as_ref().filter(|_| is_drop && is_by_policy(reason))?;
-    let (protocol, port) = match flow.protocol()? {
-        Protocol::Tcp(tcp) => (6, tcp.destination_port),
-        Protocol::Udp(udp) => (17, udp.destination_port),
-        Protocol::Sctp(sctp) => (132, sctp.destination_port),
-        Protocol::IcmpV4(icmp) => (1, icmp.kind),
-        Protocol::IcmpV6(icmp) => (58, icmp.kind),
-        _ => return None,
-    };
-    let who = |endpoint: &Option<FlowEndpoint>, address: &str| match endpoint {
-        Some(it) if !it.pod_name.is_empty() => format!("{}/{}", it.namespace, it.pod_name),
-        _ => address.to_owned(),
-    };
-    let (from, to) = (who(&flow.source, &ip.source), who(&flow.destination, &ip.destination));
-    hint::why(&from, &to, protocol, u16::try_from(port).ok()?)
 }
 
 /// Sender and receiver.
@@ -158,46 +135,6 @@ fn end(
     text + &match reserved.filter(|_| endpoint.identity < 256) {
         Some(name) => format!(" ({name})"),
         None => format!(" (ID:{})", endpoint.identity),
-    }
-}
-
-/// Which record it was.
-fn kind(flow: &Flow) -> String {
-    let Some(it) = flow.event_type else { return "unknown".to_owned() };
-    match it.kind {
-        event::TRACE => u8::try_from(it.sub_type)
-            .ok()
-            .and_then(TracePoint::from_number)
-            .map_or_else(|| it.sub_type.to_string(), |point| point.text().to_owned()),
-        event::DROP => u8::try_from(it.sub_type)
-            .ok()
-            .and_then(DropReason::from_number)
-            .map_or_else(|| format!("reason {}", it.sub_type), |it| it.text().to_owned()),
-        event::POLICY_VERDICT => {
-            let matched = flow.policy_match().unwrap_or("unknown");
-            let way = match flow.traffic_direction {
-                direction::INGRESS => "INGRESS",
-                direction::EGRESS => "EGRESS",
-                _ => "UNKNOWN",
-            };
-            format!("policy-verdict:{matched} {way}")
-        }
-        other => format!("type {other}"),
-    }
-}
-
-/// What became of it: of verdicts what the policy said.
-fn action(flow: &Flow) -> &'static str {
-    let is_verdict = flow.event_type.is_some_and(|it| it.kind == event::POLICY_VERDICT);
-    match (flow.verdict, is_verdict) {
-        (verdict::FORWARDED, true) => "ALLOWED",
-        (verdict::DROPPED, true) => "DENIED",
-        (verdict::AUDIT, true) => "AUDITED",
-        (verdict::FORWARDED, _) => "FORWARDED",
-        (verdict::DROPPED, _) => "DROPPED",
-        (verdict::AUDIT, _) => "AUDIT",
-        (verdict::REDIRECTED, _) => "REDIRECTED",
-        _ => "UNKNOWN",
     }
 }
 

@@ -180,3 +180,55 @@ fn what_cannot_be_is_refused_by_name() {
     let many = vec![FlowFilter::default(); 257];
     assert_eq!(Filters::new(&many, &[]).unwrap_err(), FilterError::TooMany);
 }
+
+#[test]
+fn words_mean_what_they_look_like() {
+    // A SYN of `shop/web-1` to `default/db` at port 80, dropped by policy.
+    for words in [
+        "",
+        "dropped",
+        "DROPPED tcp",
+        "-forwarded",
+        "80",
+        "-81",
+        "10.0.0.0/8 -192.168.0.0/16",
+        "fd00::2",
+        "shop/web",
+        "from-pod:shop/ to-pod:db",
+        "app=web",
+        "k8s:app=web",
+        "label:\"app in (web, cache)\"",
+        "namespace:shop to-port:80",
+        "ingress",
+        "WEB-1",
+        "front",
+        "-checkout",
+        "db.example",
+        "db-svc syn",
+        "type:drop",
+    ] {
+        // The summary of a flow is what its packet says.
+        let flow = Flow { summary: "TCP Flags: SYN".into(), ..flow() };
+        let parsed = Words::parse(words).unwrap_or_else(|error| panic!("{words}: {error}"));
+        assert!(parsed.pass(&flow), "{words}");
+    }
+    for words in ["forwarded", "-dropped", "udp", "5432", "shop/db", "checkout", "-web", "egress"] {
+        assert!(!Words::parse(words).unwrap().pass(&flow()), "{words}");
+    }
+}
+
+#[test]
+fn words_that_are_no_filter_are_refused_with_what_there_is() {
+    let refusal = |words: &str| Words::parse(words).unwrap_err().to_string();
+    let unknown = refusal("pods:shop/web");
+    assert!(unknown.contains("\"pods\"") && unknown.contains("from-pod"), "{unknown}");
+    assert!(refusal("label:\"app in").contains("quotation mark"));
+    assert!(
+        refusal("verdict:lost").contains("verdict=lost: forwarded"),
+        "{}",
+        refusal("verdict:lost")
+    );
+    assert!(refusal("port:http").contains("\"http\" is no port"), "{}", refusal("port:http"));
+    assert!(refusal("ip:nobody").contains("nobody"));
+    assert_eq!(Words::parse(&"a ".repeat(4000)).unwrap_err(), WordsError::TooLong);
+}

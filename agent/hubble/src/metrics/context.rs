@@ -1,7 +1,10 @@
 //! The labels that tell of a flow's ends: which are wanted, and what they say.
 
 use super::{Labels, MetricsError};
-use crate::messages::{Flow, FlowEndpoint, direction};
+use crate::{
+    messages::{Flow, FlowEndpoint, direction},
+    shown::APPS,
+};
 
 /// What an end can be told by.
 const TELLING: &[&str] = &[
@@ -41,8 +44,6 @@ const OPTIONS: [&str; 7] = [
     "destinationIngressContext",
     "labelsContext",
 ];
-/// Labels that say what an application is, the first one counts.
-const APPS: [&str; 3] = ["k8s:app.kubernetes.io/name=", "k8s:k8s-app=", "k8s:app="];
 
 /// One end of a flow.
 struct End<'a> {

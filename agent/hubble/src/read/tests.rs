@@ -34,16 +34,16 @@ impl Informant for Nobody {
 }
 
 /// A ring of seven flows, whose ports are their numbers and whose times are seconds.
-struct Lab {
+pub(crate) struct Lab {
     _dir: TempDir,
     tap: Tap,
-    observer: Arc<Observer>,
+    pub(crate) observer: Arc<Observer>,
 }
 
-const SECOND: u64 = 1_000_000_000;
+pub(crate) const SECOND: u64 = 1_000_000_000;
 
 impl Lab {
-    fn new(capacity: u32) -> Self {
+    pub(crate) fn new(capacity: u32) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let (writer, _) = ring::open(&dir.path().join("flows"), capacity).unwrap();
         let ring = Arc::clone(writer.ring());
@@ -57,7 +57,7 @@ impl Lab {
         Self { _dir: dir, tap, observer: Arc::new(observer) }
     }
 
-    fn write(&mut self, ports: std::ops::Range<u16>) {
+    pub(crate) fn write(&mut self, ports: std::ops::Range<u16>) {
         for port in ports {
             let packet = ipv4([10, 0, 0, 1], [10, 0, 0, 2], 6, &tcp(port, 80, 2));
             let (len_cap, len_orig) = (packet.len() as u16, packet.len() as u32);

@@ -15,6 +15,14 @@ pub enum DashboardError {
         /// The system's words.
         cause: io::Error,
     },
+    /// The file beside a record does not say which faults there were.
+    #[error("{} does not list faults: {cause}; move it away, or have a chaos run write it again", .path.display())]
+    Faults {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        cause: serde_json::Error,
+    },
     /// The file is no record.
     #[error(transparent)]
     Ring(#[from] FlightFileError),

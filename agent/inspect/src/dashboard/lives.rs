@@ -9,11 +9,14 @@ use std::{
 
 use axum::extract::State;
 use serde::Serialize;
-use volvox_actors::host::flight::Flight;
+use volvox_actors::host::flight::{Flight, Life};
 
-use super::error::DashboardError;
+use super::{
+    error::DashboardError,
+    faults::{self, Fault},
+};
 use crate::{
-    flight::{self, FlightView},
+    flight::{self, FlightView, boot_id},
     http::{Answer, ok},
 };
 
@@ -31,6 +34,7 @@ pub enum Lives {
 pub struct Opened {
     name: String,
     flight: Arc<Flight>,
+    faults: Arc<[Fault]>,
 }
 
 impl Opened {
@@ -52,7 +56,8 @@ impl Opened {
             flight::open(path)?
         };
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Self { name, flight: Arc::new(flight) })
+        let faults = faults::beside(path)?.into();
+        Ok(Self { name, flight: Arc::new(flight), faults })
     }
 }
 
@@ -68,6 +73,37 @@ struct Listed {
     number: u64,
     version: String,
     started_unix_ns: u64,
+    ending: Ending,
+    /// The message that was being handled when it was killed.
+    last: Option<Arc<str>>,
+    /// Endpoints that it could not restore.
+    failed: usize,
+}
+
+/// How a life ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Ending {
+    /// It did not.
+    Lives,
+    /// As it should: it was told to stop.
+    Stopped,
+    /// It was killed, or crashed.
+    Killed,
+    /// With its machine, which booted after it.
+    Machine,
+    /// Nobody knows: it may be recorded still.
+    Unknown,
+}
+
+impl Ending {
+    fn of(life: &Life, boot_id: &str) -> Self {
+        match life.ended_unix_ns {
+            0 if life.boot_id == boot_id => Self::Killed,
+            0 => Self::Machine,
+            _ => Self::Stopped,
+        }
+    }
 }
 
 impl Lives {
@@ -105,6 +141,17 @@ impl Lives {
         self.read("current", after, limit)
     }
 
+    /// Faults that were noted beside a life's record.
+    pub(super) fn faults(&self, id: &str) -> &[Fault] {
+        match self {
+            Self::Agent(_) => &[],
+            Self::Opened(files) => {
+                let file = id.parse::<usize>().ok().and_then(|index| files.get(index));
+                file.map_or(&[], |file| &file.faults)
+            }
+        }
+    }
+
     fn listed(&self) -> Vec<Listed> {
         match self {
             Self::Agent(view) => {
@@ -127,6 +174,17 @@ impl Lives {
     fn entry(&self, id: String, name: impl Fn(u64) -> String) -> Option<Listed> {
         // The front alone.
         let life = self.read(&id, u64::MAX, 0)?.ok()?.life;
+        let ending = match self {
+            Self::Agent(_) if id == "current" => Ending::Lives,
+            Self::Agent(_) => Ending::of(&life, &boot_id()),
+            Self::Opened(_) if life.ended_unix_ns > 0 => Ending::Stopped,
+            Self::Opened(_) => Ending::Unknown,
+        };
+        let failed = match self {
+            Self::Agent(view) if ending != Ending::Lives => view.failed(life.number),
+            _ => 0,
+        };
+        let was_cut = matches!(ending, Ending::Killed | Ending::Machine);
         Some(Listed {
             name: name(life.number),
             live: id == "current",
@@ -134,6 +192,9 @@ impl Lives {
             number: life.number,
             version: life.version,
             started_unix_ns: life.started_unix_ns,
+            ending,
+            last: life.unfinished.filter(|_| was_cut).map(|last| last.kind),
+            failed,
         })
     }
 }

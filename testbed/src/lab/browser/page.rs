@@ -120,6 +120,24 @@ impl<'a> Page<'a> {
         self.pipe.call("Input.dispatchKeyEvent", event).map(drop)
     }
 
+    /// Presses the mouse at a place, moves it to another one, and lets it go; a click if both are the same.
+    pub fn drag(&mut self, from: (f64, f64), to: (f64, f64)) -> Result<()> {
+        let middle = ((from.0 + to.0) / 2.0, (from.1 + to.1) / 2.0);
+        let steps = [
+            ("mousePressed", from),
+            ("mouseMoved", middle),
+            ("mouseMoved", to),
+            ("mouseReleased", to),
+        ];
+        for (kind, (x, y)) in steps {
+            let event = json!({
+                "type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1,
+            });
+            self.pipe.call("Input.dispatchMouseEvent", event)?;
+        }
+        Ok(())
+    }
+
     /// Types a text where the focus is.
     pub fn write(&mut self, text: &str) -> Result<()> {
         self.pipe.call("Input.insertText", json!({ "text": text })).map(drop)

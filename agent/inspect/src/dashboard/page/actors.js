@@ -2,9 +2,10 @@
 
 import { badge } from "./badges.js";
 import { choice, h, put, say } from "./dom.js";
+import { endpointPage, told } from "./link.js";
 import { Rows } from "./rows.js";
 import { get } from "./source.js";
-import { count, many, span } from "./words.js";
+import { byName, count, many, span } from "./words.js";
 
 const COLUMNS = [
   { title: "Actor", width: "minmax(150px, 2fr)" },
@@ -38,20 +39,29 @@ export class ActorsView {
       key: (event, index) => this.key(event, index),
       empty: "No actor of that name or state.",
     });
+    this.input = h("input", {
+      type: "search", id: "actors-filter", placeholder: "name or state",
+      on: { input: () => { this.filter = this.input.value.trim().toLowerCase(); this.update(); app.noted(); } },
+    });
+    this.orders = choice("Order", ORDERS, this.order, (order) => { this.order = order; this.update(); app.noted(); });
     this.element = h("section", { class: "view", "aria-labelledby": "actors-title" },
       h("div", { class: "top" },
         h("div", { class: "say" }, h("h1", { id: "actors-title" }, "Actors"), this.summary),
         h("div", { class: "tools" },
-          h("label", { class: "field" }, h("span", {}, "Filter"), h("input", {
-            type: "search", id: "actors-filter", placeholder: "name or state",
-            on: { input: (event) => { this.filter = event.target.value.trim().toLowerCase(); this.update(); } },
-          })),
-          choice("Order", ORDERS, this.order, (order) => { this.order = order; this.update(); }))),
+          h("label", { class: "field" }, h("span", {}, "Filter"), this.input), this.orders)),
       this.rows.element, this.detail);
   }
 
-  show() {
+  show(_, query) {
+    this.filter = told(query, "filter", "", this.filter);
+    if (this.input.value.trim().toLowerCase() !== this.filter) this.input.value = this.filter;
+    this.order = told(query, "order", "name", this.order);
+    this.orders.querySelector("select").value = this.order;
     this.update();
+  }
+
+  link() {
+    return { filter: this.filter, order: this.order === "name" ? "" : this.order };
   }
 
   /** What is known of an actor at the moment shown. */
@@ -96,7 +106,7 @@ export class ActorsView {
       children.set(parent, list);
     }
     const list = [];
-    const matches = (one) => `${one.cell.name} ${one.state}${one.crashes ? " restarted" : ""}`.toLowerCase().includes(this.filter);
+    const matches = (one) => `${one.cell.name} ${one.cell.title} ${one.state}${one.crashes ? " restarted" : ""}`.toLowerCase().includes(this.filter);
     const walk = (parent, level) => {
       const below = children.get(parent) ?? [];
       below.sort(this.compare());
@@ -112,7 +122,7 @@ export class ActorsView {
   }
 
   compare() {
-    const name = (a, b) => (a.cell.endpoint ?? -1) - (b.cell.endpoint ?? -1) || a.cell.name.localeCompare(b.cell.name);
+    const name = (a, b) => (a.cell.endpoint === undefined ? 0 : 1) - (b.cell.endpoint === undefined ? 0 : 1) || byName(a.cell.title, b.cell.title);
     const most = (of) => (a, b) => (of(b) ?? 0) - (of(a) ?? 0) || name(a, b);
     switch (this.order) {
       case "mailbox": return most((one) => one.depth);
@@ -146,7 +156,7 @@ export class ActorsView {
     } else {
       indent.append(h("span", { class: "fold" }, one.level > 1 ? "·" : ""));
     }
-    indent.append(one.cell.name);
+    indent.append(one.cell.title);
     if (one.children) indent.append(h("span", { class: "soft" }, ` ${count(one.children)}`));
     const mailbox = h("span", { class: "depth" }, count(one.depth));
     if (one.depth) mailbox.style.setProperty("--share", `${Math.min(100, one.depth * 4)}%`);
@@ -160,7 +170,7 @@ export class ActorsView {
   decorate(row, one) {
     row.setAttribute("aria-level", String(one.level));
     if (one.children && !this.filter) row.setAttribute("aria-expanded", String(!this.folded.has(one.cell.id)));
-    row.title = one.handling ? `handling ${one.handling.kind}` : `longest handling ${span(one.longest)}`;
+    row.title = one.cell.pod ? one.cell.name : one.handling ? `handling ${one.handling.kind}` : `longest handling ${span(one.longest)}`;
   }
 
   fold(one, folded = !this.folded.has(one.cell.id)) {
@@ -182,7 +192,7 @@ export class ActorsView {
 
   /** An endpoint has a page of its own; of another actor, what it shows of itself stands below. */
   open(one) {
-    if (one.cell.endpoint !== undefined) this.app.go(`#/endpoints/${one.cell.endpoint}`);
+    if (one.cell.endpoint !== undefined) this.app.go(endpointPage(one.cell));
   }
 
   async choose(one) {

@@ -3,6 +3,7 @@
 import { h } from "./dom.js";
 
 const KINDS = {
+  FORWARDED: "good", ALLOWED: "good", REDIRECTED: "busy", AUDIT: "wait", AUDITED: "wait", DROPPED: "bad", DENIED: "bad", lost: "wait",
   ready: "good", handled: "good", same: "good", read: "good", written: "good", OK: "good", alive: "quiet",
   regenerating: "busy", restoring: "busy", handling: "busy",
   "waiting-for-identity": "wait", "waiting-to-regenerate": "wait", absorbed: "wait",

@@ -3,6 +3,8 @@
 import { badge } from "./badges.js";
 import { chain, reached } from "./chain.js";
 import { choice, h, put, s, say, segments } from "./dom.js";
+import { told } from "./link.js";
+import { Questions } from "./questions.js";
 import { Rows } from "./rows.js";
 import { count, many, offset, span } from "./words.js";
 
@@ -35,6 +37,11 @@ export class CausesView {
       move: (index) => this.choose(this.list[index].root),
       empty: "No outside event matches.",
     });
+    this.questions = new Questions(app);
+    this.input = h("input", {
+      type: "search", placeholder: "what, such as PUT or manifests",
+      on: { input: () => { this.filter = this.input.value.trim().toLowerCase(); this.update(); app.noted(); } },
+    });
     this.title = h("h2");
     this.summary = h("p", { class: "soft" });
     this.options = h("div", { class: "tools" });
@@ -52,10 +59,7 @@ export class CausesView {
       h("div", { class: "top" },
         h("div", { class: "say" }, h("h1", { id: "causes-title" }, "Causes"),
           h("p", {}, "Each outside event, and all that followed from it.")),
-        h("label", { class: "field" }, h("span", {}, "Filter"), h("input", {
-          type: "search", placeholder: "what, such as PUT or manifests",
-          on: { input: (event) => { this.filter = event.target.value.trim().toLowerCase(); this.update(); } },
-        }))),
+        h("div", { class: "tools" }, h("label", { class: "field" }, h("span", {}, "Filter"), this.input), this.questions.element)),
       h("div", { class: "two" }, this.roots.element,
         h("div", { class: "side" }, this.title, this.summary, this.options, this.diagram, this.table.element)));
   }
@@ -63,19 +67,32 @@ export class CausesView {
   /** `#/causes/ROOT?through=CELL` */
   show([root], query) {
     const wanted = root === undefined ? undefined : Number(root);
-    const through = query.get("through");
+    const through = query.get("through") ?? query.get("show");
+    this.filter = told(query, "filter", "", this.filter);
+    if (this.input.value.trim().toLowerCase() !== this.filter) this.input.value = this.filter;
     if (wanted !== undefined && this.app.flight.roots.has(wanted)) {
       this.chosen = wanted;
-      this.mode = through ? Number(through) : undefined;
+      this.mode = through === null ? undefined : /^\d+$/.test(through) ? Number(through) : through;
       this.drawn = undefined;
     }
     this.update();
   }
 
+  link() {
+    return { filter: this.filter, through: typeof this.mode === "number" ? this.mode : "", show: typeof this.mode === "string" ? this.mode : "" };
+  }
+
+  get rest() {
+    return this.chosen === undefined ? [] : [String(this.chosen)];
+  }
+
   update() {
-    const { flight, moment } = this.app;
-    const roots = [...flight.roots.values()].filter((root) => root.at <= moment.at && root.messages + root.writes > 0);
-    this.list = roots.filter((root) => root.what.toLowerCase().includes(this.filter)).sort((a, b) => b.at - a.at);
+    const { flight, moment, time, questions } = this.app;
+    this.questions.update();
+    const { range } = time;
+    const roots = [...flight.roots.values()].filter((root) => root.at <= moment.at && root.messages + root.writes > 0
+      && (questions || !root.question || root.root === this.chosen) && (!range || (root.until >= range.from && root.at <= range.till)));
+    this.list = roots.filter((root) => flight.podded(root.what).toLowerCase().includes(this.filter)).sort((a, b) => b.at - a.at);
     if (!flight.roots.has(this.chosen)) {
       // What began most is what people look for first.
       this.chosen = roots.reduce((most, root) => (!most || root.messages > most.messages ? root : most), undefined)?.root;
@@ -96,10 +113,11 @@ export class CausesView {
     this.chosen = root;
     this.mode = undefined;
     this.update();
+    this.app.noted();
   }
 
   rootCells(root) {
-    return [root.crashed ? h("span", {}, badge("crashed"), ` ${root.what}`) : root.what, count(root.messages), root.writes ? count(root.writes) : "", span(root.until - root.at)];
+    return [root.crashed ? h("span", {}, badge("crashed"), ` ${this.app.flight.podded(root.what)}`) : this.app.flight.podded(root.what), count(root.messages), root.writes ? count(root.writes) : "", span(root.until - root.at)];
   }
 
   sequence(root) {
@@ -116,14 +134,14 @@ export class CausesView {
     this.mode ??= cells.length <= 8 || root.root === 0 ? "all" : "longest";
     const { steps, lines, total } = chain(flight, root.root, this.mode);
     [this.steps, this.columns, this.begin] = [steps, lines, root.at];
-    say(this.title, root.what);
+    say(this.title, flight.podded(root.what));
     const shown = steps.filter((step) => !step.note).length;
-    say(this.summary, `${offset(root.at - flight.begin)}, ${span(root.until - root.at)} long; ` +
+    say(this.summary, `${flight.at(root.at)}, ${span(root.until - root.at)} long; ` +
       `${shown === total ? many(total, "step") : `${count(shown)} of ${many(total, "step")}`}, ${many(root.writes, "kernel write")}.`);
-    const through = [["longest", "the chain that took longest"], ["all", "everything"], ...cells.map((cell) => [String(cell.id), `through ${cell.name}`])];
+    const through = [["longest", "the chain that took longest"], ["all", "everything"], ...cells.map((cell) => [String(cell.id), `through ${cell.title}`])];
     put(this.options,
       segments("Form", [["picture", "Picture"], ["table", "Table"]], this.form, (form) => { this.form = form; this.update(); }),
-      choice("Show", through, String(this.mode), (mode) => { this.mode = /^\d+$/.test(mode) ? Number(mode) : mode; this.update(); }));
+      choice("Show", through, String(this.mode), (mode) => { this.mode = /^\d+$/.test(mode) ? Number(mode) : mode; this.update(); this.app.noted(); }));
     this.diagram.hidden = this.form !== "picture";
     this.table.element.hidden = this.form !== "table";
     this.table.update(steps.length);
@@ -195,14 +213,14 @@ export class CausesView {
   label({ event, note }) {
     if (note) return `${event.from} → ${event.to}`;
     const took = span(event.ended - event.started);
-    if (event.record === "kernel") return `${event.op} ${event.about} ${event.failed ? `✕ ${event.failed}` : `${took}${event.write ? " ✎" : ""}`}`;
+    if (event.record === "kernel") return `${event.op} ${this.app.flight.podded(event.about)} ${event.failed ? `✕ ${event.failed}` : `${took}${event.write ? " ✎" : ""}`}`;
     return `${event.kind} ${event.outcome === "handled" ? took : `✕ ${event.outcome}`}`;
   }
 
   stepCells(step) {
     const { event, from, to, at, note } = step;
     const name = (line) => (line === "kernel" ? "kernel" : this.app.flight.nameOf(line));
-    const what = note ? `${event.from} → ${event.to}: ${event.why}` : event.record === "kernel" ? `${event.op} ${event.about}` : event.kind;
+    const what = note ? `${event.from} → ${event.to}: ${event.why}` : event.record === "kernel" ? `${event.op} ${this.app.flight.podded(event.about)}` : event.kind;
     const began = event.record === "kernel" ? event.submitted : event.enqueued;
     return [
       offset(at - this.begin), name(from), note ? "" : name(to), what,

@@ -70,10 +70,10 @@ export function chain(flight, root, mode) {
   return { steps, lines, total: flight.stepsOf.get(root)?.length ?? 0 };
 }
 
-/** Actors that a root's messages reached, endpoints first by number. */
+/** Actors that a root's messages reached, endpoints last. */
 export function reached(flight, root) {
   const cells = new Set();
   for (const event of flight.stepsOf.get(root) ?? []) if (event.record === "message") cells.add(event.to);
   const all = [...cells].map((id) => flight.cell(id));
-  return all.sort((a, b) => (a.endpoint ?? -1) - (b.endpoint ?? -1) || a.name.localeCompare(b.name));
+  return all.sort((a, b) => Number(a.endpoint !== undefined) - Number(b.endpoint !== undefined) || a.title.localeCompare(b.title));
 }

@@ -2,6 +2,7 @@
 
 import { drawBar, ticks } from "./bars.js";
 import { canvasContext, choice, h, put, say, token } from "./dom.js";
+import { endpointPage } from "./link.js";
 import { restores } from "./phases.js";
 import { load } from "./source.js";
 import { count, offset, sentence, span } from "./words.js";
@@ -72,7 +73,7 @@ export class CompareView {
     this.canvases = [0, 1].map(() => h("canvas", { "aria-hidden": "true" }));
     put(this.result,
       h("div", { class: "panel scroll-x" }, h("table", { class: "figures" },
-        h("thead", {}, h("tr", {}, ["", "Left", "Right", "Change"].map((title) => h("th", { scope: "col" }, title)))), h("tbody", {}, rows))),
+        h("thead", {}, h("tr", {}, ["Figure", "Left", "Right", "Change"].map((title) => h("th", { scope: "col" }, title)))), h("tbody", {}, rows))),
       h("div", { class: "pair" }, this.canvases.map((canvas, place) => h("figure", { class: "panel" },
         h("figcaption", {}, `${place ? "Right" : "Left"}: endpoints by number, the same scale`), canvas))),
       this.slower(a, b), differing.element);
@@ -83,15 +84,15 @@ export class CompareView {
   slower(a, b) {
     const took = (side) => new Map(side.restores.filter((one) => one.ready).map((one) => [one.id, one.till - one.from]));
     const [x, y] = [took(a), took(b)];
-    const both = [...x.keys()].filter((id) => y.has(id)).map((id) => ({ id, x: x.get(id), y: y.get(id) }));
+    const both = [...x.keys()].filter((id) => y.has(id)).map((id) => ({ id, cell: b.flight.endpointCell(id), x: x.get(id), y: y.get(id) }));
     both.sort((p, q) => Math.abs(q.y - q.x) - Math.abs(p.y - p.x));
     const rows = both.slice(0, 12).map((one) => h("tr", {},
-      h("th", { scope: "row" }, h("a", { href: `#/endpoints/${one.id}` }, `endpoint ${one.id}`)),
+      h("th", { scope: "row" }, h("a", { href: endpointPage(one.cell) }, one.cell.title)),
       h("td", { class: "numeric" }, span(one.x)), h("td", { class: "numeric" }, span(one.y)),
       h("td", { class: "numeric" }, change({ value: one.x }, { value: one.y }))));
     if (!rows.length) return "";
     return h("div", { class: "panel scroll-x" }, h("h2", {}, "Endpoints that differ most, birth to ready"),
-      h("table", { class: "figures" }, h("thead", {}, h("tr", {}, ["", "Left", "Right", "Change"].map((title) => h("th", { scope: "col" }, title)))), h("tbody", {}, rows)));
+      h("table", { class: "figures" }, h("thead", {}, h("tr", {}, ["Pod", "Left", "Right", "Change"].map((title) => h("th", { scope: "col" }, title)))), h("tbody", {}, rows)));
   }
 
   draw() {

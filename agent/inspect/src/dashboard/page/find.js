@@ -1,9 +1,15 @@
 // Search over everything that has a name: actors, endpoints, outside events, kinds, waits, crashes.
 
 import { byId, h, put } from "./dom.js";
+import { endpointPage } from "./link.js";
 import { count, sentence } from "./words.js";
 
 const EACH = 6;
+
+/** Whether that is an actor's name: an endpoint is called by its number, too. */
+function isCalled(cell, name) {
+  return cell.title.toLowerCase() === name || cell.name.toLowerCase().split(" (")[0] === name;
+}
 
 export class Find {
   constructor(app) {
@@ -65,20 +71,24 @@ export class Find {
     const found = [];
     const take = (group, items) => found.push(...items.slice(0, EACH).map((item) => ({ group, ...item })));
     const exact = words.join(" ");
-    const cells = [...flight.cells.values()].filter((cell) => fits(cell.name))
-      .sort((a, b) => (b.name === exact) - (a.name === exact) || String(b.endpoint ?? "").startsWith(exact) - String(a.endpoint ?? "").startsWith(exact) || a.name.length - b.name.length);
+    const cells = [...flight.cells.values()].filter((cell) => fits(`${cell.name} ${cell.title}`))
+      .sort((a, b) => isCalled(b, exact) - isCalled(a, exact) || String(b.endpoint ?? "").startsWith(exact) - String(a.endpoint ?? "").startsWith(exact) || a.title.length - b.title.length);
     take("Actors", cells.map((cell) => ({
-      text: cell.name, more: moment.stateOf(cell, flight),
-      go: cell.endpoint === undefined ? `#/events?text=${encodeURIComponent(cell.name)}` : `#/endpoints/${cell.endpoint}`,
+      text: cell.title, more: `${cell.pod ? `endpoint ${cell.endpoint}, ` : ""}${moment.stateOf(cell, flight)}`,
+      go: cell.endpoint === undefined ? `#/events?text=${encodeURIComponent(cell.name)}` : endpointPage(cell),
     })));
-    const roots = [...flight.roots.values()].filter((root) => root.messages && fits(root.what)).sort((a, b) => b.at - a.at);
-    take("Outside events", roots.map((root) => ({ text: root.what, more: `${count(root.messages)} messages`, go: `#/causes/${root.root}` })));
+    const roots = [...flight.roots.values()].filter((root) => root.messages && (this.app.questions || !root.question) && fits(flight.podded(root.what))).sort((a, b) => b.at - a.at);
+    take("Outside events", roots.map((root) => ({ text: flight.podded(root.what), more: `${count(root.messages)} messages`, go: `#/causes/${root.root}` })));
     take("Waits now", [...moment.waits.values()].filter((wait) => fits(`${flight.nameOf(wait.who)} ${wait.whom} ${wait.why}`))
       .map((wait) => ({ text: `${flight.nameOf(wait.who)} for ${wait.whom}: ${wait.why}`, go: "#/waits" })));
     take("Crashes", flight.crashes.filter((crash) => fits(sentence(crash, flight)))
       .map((crash) => ({ text: sentence(crash, flight), seq: crash.seq, go: "#/events?text=&record=crash" })));
     take("Kinds", [...flight.words.keys()].filter(fits).map((kind) => ({ text: kind, go: `#/events?text=${encodeURIComponent(kind)}` })));
-    take("Everything", [{ text: `events with “${this.input.value.trim()}”`, go: `#/events?text=${encodeURIComponent(this.input.value.trim())}` }]);
+    const written = this.input.value.trim();
+    take("Everything", [
+      { text: `events with “${written}”`, go: `#/events?text=${encodeURIComponent(written)}` },
+      { text: `flows with “${written}”`, go: `#/flows?filter=${encodeURIComponent(written)}` },
+    ]);
     return found;
   }
 

@@ -1,13 +1,16 @@
 // What a flight recorder kept of one life, indexed. Bounded: the oldest events go first.
 
 import { restores } from "./phases.js";
-import { when } from "./words.js";
+import { clock, offset, when } from "./words.js";
 
 /** Events that are kept in the page. */
 export const EVENTS_MAX = 300_000;
 
 /** How many are forgotten at a time: every list is gone through for it. */
 const DROP_EVENTS = 5_000;
+
+/** What the page, scrapers and who else only looks ask for: the beginnings of such outside events. */
+const QUESTIONS = /^(GET |names of flows$|endpoints of that name$|a look at the kernel$)/;
 
 /** So many events after a moment, all that was under way then has ended. */
 const PENDING_MAX = 20_000;
@@ -36,6 +39,10 @@ export class Flight {
     this.dropped = 0;
     this.lastSeq = 0;
     this.words = new Map();
+    /** Pods by the numbers of their endpoints. */
+    this.pods = new Map();
+    /** Whether times are shown as the clock had them, and not since the life began. */
+    this.clockwise = false;
     this.live = new Moment(this.sparse);
   }
 
@@ -56,12 +63,10 @@ export class Flight {
   index(event) {
     switch (event.record) {
       case "root":
-        this.root(event.root, event.at).what = event.what;
+        Object.assign(this.root(event.root, event.at), { what: event.what, question: QUESTIONS.test(event.what) });
         break;
       case "spawned":
-        Object.assign(this.cell(event.cell), {
-          name: event.name, parent: event.parent, born: event.at, bornSeq: event.seq, endpoint: endpointOf(event.name),
-        });
+        Object.assign(this.call(event.cell, event.name), { parent: event.parent, born: event.at, bornSeq: event.seq });
         break;
       case "message": {
         event.kind = this.word(event.kind);
@@ -166,16 +171,33 @@ export class Flight {
   cell(id) {
     let cell = this.cells.get(id);
     if (!cell) {
-      cell = { id, name: `actor ${id}`, parent: null, born: undefined, stopped: undefined, endpoint: undefined };
+      const name = `actor ${id}`;
+      cell = { id, name, title: name, parent: null, born: undefined, stopped: undefined, endpoint: undefined, pod: undefined };
       this.cells.set(id, cell);
     }
     return cell;
   }
 
+  /** Gives an actor its name: of an endpoint the pod is what people know. */
+  call(id, name) {
+    const [, number, pod] = /^endpoint (\d+)(?: \((.*)\))?$/.exec(name) ?? [];
+    const endpoint = number === undefined ? undefined : Number(number);
+    if (pod) this.pods.set(endpoint, pod);
+    return Object.assign(this.cell(id), { name, endpoint, pod, title: pod ?? name });
+  }
+
+  /** A text that names endpoints by number, with their pods instead. */
+  podded(text) {
+    if (!text?.includes("endpoint")) return text;
+    return text
+      .replace(/\bendpoint (\d+)(?: \(([^)]*)\))?/g, (all, number, pod) => pod ?? this.pods.get(Number(number)) ?? all)
+      .replace(/\/endpoint\/(\d+)\b/g, (all, number) => (this.pods.has(Number(number)) ? `/endpoint/${this.pods.get(Number(number))}` : all));
+  }
+
   root(id, at) {
     let root = this.roots.get(id);
     if (!root) {
-      root = { root: id, what: id ? `event ${id}` : "timers and the start", at, until: at, messages: 0, writes: 0, crashed: 0 };
+      root = { root: id, what: id ? `event ${id}` : "timers and the start", at, until: at, messages: 0, writes: 0, crashed: 0, question: false };
       this.roots.set(id, root);
     }
     return root;
@@ -183,21 +205,31 @@ export class Flight {
 
   nameOf(id) {
     if (id === null || id === undefined) return "outside";
-    return this.cells.get(id)?.name ?? `actor ${id}`;
+    return this.cells.get(id)?.title ?? `actor ${id}`;
   }
 
   /** Names of actors as the agent itself tells them; the ring may have lost their birth. */
   learn(actors) {
-    for (const actor of actors) {
-      const cell = this.cell(actor.id);
-      cell.name = actor.name;
-      cell.parent = actor.parent;
-      cell.endpoint = endpointOf(actor.name);
-    }
+    for (const actor of actors) this.call(actor.id, actor.name).parent = actor.parent;
   }
 
   get begin() {
     return this.life?.started_ns || this.times[0] || 0;
+  }
+
+  /** A time of the life's own clock, as nanoseconds since 1970. */
+  unix(time) {
+    return (this.life?.started_unix_ns ?? 0) + (time - this.begin);
+  }
+
+  /** A moment of the calendar by the life's own clock. */
+  timeAt(unixNs) {
+    return this.begin + (unixNs - (this.life?.started_unix_ns ?? 0));
+  }
+
+  /** A time in words, as people want it: by the clock, or since the life began. */
+  at(time) {
+    return this.clockwise ? clock(this.unix(time)) : offset(time - this.begin);
   }
 
   get end() {
@@ -226,11 +258,17 @@ export class Flight {
     return low;
   }
 
-  /** The actor of an endpoint, by its number: the youngest of that name. */
+  /** The actor of an endpoint, by its number or its pod: the youngest of that name. */
   endpointCell(id) {
     let found;
-    for (const cell of this.cells.values()) if (cell.endpoint === id) found = cell;
+    for (const cell of this.cells.values()) if (cell.endpoint !== undefined && (cell.endpoint === id || cell.pod === id)) found = cell;
     return found;
+  }
+
+  /** Whether an event is a part of a question that only looks. */
+  isQuestion(event) {
+    if (event.root !== undefined) return this.roots.get(event.root)?.question === true;
+    return event.who === null && QUESTIONS.test(event.why ?? "");
   }
 
   endpoints() {
@@ -271,12 +309,6 @@ function trim(list, seq) {
   let old = 0;
   while (old < list.length && list[old].seq < seq) old += 1;
   if (old) list.splice(0, old);
-}
-
-/** The number in the name of an endpoint's actor. */
-function endpointOf(name) {
-  const match = /^endpoint (\d+)(?: \(.*\))?$/.exec(name);
-  return match ? Number(match[1]) : undefined;
 }
 
 /** How everything was at one moment. */

@@ -1,17 +1,23 @@
-// The restore timeline: boot phases above, below them a bar for each endpoint.
+// The restore timeline: boot phases above, below them a bar for each endpoint, from where something happens.
 
 import { drawBar, legend, ticks } from "./bars.js";
 import { badge } from "./badges.js";
 import { canvasContext, choice, h, put, say, segments, token } from "./dom.js";
 import { PHASES, restores, sums } from "./phases.js";
+import { endpointPage, told } from "./link.js";
 import { Rows } from "./rows.js";
-import { count, many, offset, span } from "./words.js";
+import { byName, count, many, span } from "./words.js";
 
-const ORDERS = [["id", "number"], ["from", "begin"], ["till", "ready first"], ["slow", "slowest"]];
+const ORDERS = [["pod", "pod"], ["id", "number"], ["from", "begin"], ["till", "ready first"], ["slow", "slowest"]];
 const HEIGHTS = { fit: 0, compact: 6, wide: 20 };
+/** Height of a label, and its width at most, pixels. */
+const LABEL = 13;
+const LABEL_WIDTH = 210;
+/** A stretch that is shorter is a click, pixels. */
+const DRAG_MIN = 6;
 
 const COLUMNS = [
-  { title: "Endpoint", width: "90px" },
+  { title: "Pod", width: "minmax(120px, 1fr)" },
   { title: "Outcome", width: "130px" },
   { title: "Begin", width: "130px", numeric: true },
   { title: "Took", width: "84px", numeric: true },
@@ -21,7 +27,7 @@ const COLUMNS = [
 export class RestoreView {
   constructor(app) {
     this.app = app;
-    this.order = "id";
+    this.order = "pod";
     this.size = "fit";
     this.mode = "picture";
     this.active = 0;
@@ -35,12 +41,15 @@ export class RestoreView {
     this.detail = h("p", { class: "detail", "aria-live": "polite" });
     this.scroll = h("div", {
       class: "picture", tabindex: 0, role: "application", "aria-roledescription": "timeline",
-      "aria-label": "Restore timeline, a bar for each endpoint: arrow keys go from one to the next, Enter opens it. The table shows the same.",
+      "aria-label": "Restore timeline, a bar for each endpoint: arrow keys go from one to the next, Enter opens it, + and − zoom. The table shows the same.",
       on: {
         scroll: () => this.draw(),
         keydown: (event) => this.key(event),
         mousemove: (event) => this.point(event),
-        click: (event) => { this.point(event); this.open(); },
+        pointerdown: (event) => this.dragged(event, "down"),
+        pointermove: (event) => this.dragged(event, "move"),
+        pointerup: (event) => this.dragged(event, "up"),
+        pointercancel: () => { this.drag = undefined; },
       },
     }, this.space, this.canvas);
     new ResizeObserver(() => this.draw()).observe(this.scroll);
@@ -50,27 +59,36 @@ export class RestoreView {
       open: (index) => { this.active = index; this.open(); },
       empty: "No endpoint was born in this record.",
     });
+    this.orders = choice("Order", ORDERS, this.order, (order) => { this.order = order; this.update(); app.noted(); });
     this.picture = h("div", { class: "picture-frame" }, this.axis, this.scroll, this.detail);
     this.element = h("section", { class: "view", "aria-labelledby": "restore-title" },
       h("div", { class: "top" },
         h("div", { class: "say" }, h("h1", { id: "restore-title" }, "Restore"), this.summary),
         h("div", { class: "tools" },
-          segments("Form", [["picture", "Picture"], ["table", "Table"]], this.mode, (mode) => { this.mode = mode; this.update(); }),
+          segments("Form", [["picture", "Picture"], ["table", "Table"]], this.mode, (mode) => { this.mode = mode; this.update(); app.noted(); }),
           segments("Height of bars", [["fit", "Fit"], ["compact", "Small"], ["wide", "Tall"]], this.size, (size) => { this.size = size; this.draw(); }),
-          choice("Order", ORDERS, this.order, (order) => { this.order = order; this.update(); }))),
+          this.orders)),
       this.phases, this.legend, this.picture, this.table.element);
   }
 
-  show() {
+  show(_, query) {
+    this.order = told(query, "order", "pod", this.order);
+    this.orders.querySelector("select").value = this.order;
+    const mode = told(query, "form", "picture", this.mode);
+    if (mode !== this.mode && ["picture", "table"].includes(mode)) this.element.querySelectorAll(".segments button")[mode === "table" ? 1 : 0].click();
     this.update();
+  }
+
+  link() {
+    return { order: this.order === "pod" ? "" : this.order, form: this.mode === "picture" ? "" : this.mode };
   }
 
   /** Once all are ready, what follows live changes nothing of how they became so. */
   isSettled() {
     const { flight, time } = this.app;
-    const key = `${flight.life.number} ${flight.cells.size} ${this.order} ${this.mode} ${document.documentElement.dataset.theme}`;
-    const settled = time.following && this.of === flight && this.key === key && this.list.length > 0 && this.list.every((one) => one.ready);
-    [this.of, this.key] = [flight, key];
+    const key = `${flight.life.number} ${flight.cells.size} ${this.order} ${this.mode} ${flight.clockwise} ${JSON.stringify(time.range)} ${document.documentElement.dataset.theme}`;
+    const settled = time.following && this.of === flight && this.settled === key && this.list.length > 0 && this.list.every((one) => one.ready);
+    [this.of, this.settled] = [flight, key];
     return settled;
   }
 
@@ -79,20 +97,23 @@ export class RestoreView {
     if (this.isSettled()) return this.mode === "picture" ? this.draw() : undefined;
     this.list = this.sorted(restores(flight, moment.at));
     const phases = flight.phases.filter((phase) => phase.started <= moment.at);
-    const starts = [...phases.map((phase) => phase.started), ...this.list.map((one) => one.from)];
     // Pods that came later than the restart have bars too, but do not stretch the axis of a restart.
     const restored = this.list.filter((one) => one.restored);
     const ends = (restored.length ? restored : this.list).map((one) => one.till);
-    this.from = Math.min(...starts, flight.begin);
-    this.till = Math.max(this.from + 1, ...phases.map((phase) => phase.ended), ...ends);
-    if (restored.length) this.list = this.list.filter((one) => one.from <= this.till);
+    const { range } = this.app.time;
+    const births = (restored.length ? restored : this.list).map((one) => one.from);
+    // Where nothing happens yet, there is nothing to see.
+    this.from = range?.from ?? (births.length ? Math.min(...births) : flight.begin);
+    this.till = Math.max(this.from + 1, range?.till ?? Math.max(...ends, ...(births.length ? [] : phases.map((phase) => phase.ended))));
+    const last = Math.max(this.from, ...ends);
+    if (restored.length && !range) this.list = this.list.filter((one) => one.from <= this.till);
     const ready = this.list.filter((one) => one.ready).length;
     const slowest = this.list.reduce((slow, one) => (!slow || one.till - one.from > slow.till - slow.from ? one : slow), undefined);
     const old = flight.endpoints().filter((cell) => !cell.restore && !flight.knowsBirth(cell)).length;
     const overwritten = old ? ` How ${many(old, "endpoint")} began is overwritten.` : "";
     say(this.summary, (this.list.length
-      ? `${count(ready)} of ${many(this.list.length, "endpoint")} ready ${span(this.till - this.from)} after the start. ` +
-        `The slowest is endpoint ${slowest.id}: ${span(slowest.till - slowest.from)}.`
+      ? `${count(ready)} of ${many(this.list.length, "endpoint")} ready ${span(last - flight.begin)} after the start. ` +
+        `The slowest is ${slowest.cell.title}: ${span(slowest.till - slowest.from)}. The picture begins at ${flight.at(this.from)}.`
       : "No endpoint was born in this record.") + overwritten);
     this.boot(phases);
     const occurring = new Set();
@@ -106,6 +127,7 @@ export class RestoreView {
 
   sorted(list) {
     const by = {
+      pod: (a, b) => byName(a.cell.pod, b.cell.pod) || a.id - b.id,
       id: (a, b) => a.id - b.id,
       from: (a, b) => a.from - b.from,
       till: (a, b) => a.till - b.till,
@@ -115,12 +137,13 @@ export class RestoreView {
   }
 
   boot(phases) {
-    const scale = 100 / (this.till - this.from);
+    const from = Math.min(...phases.map((phase) => phase.started));
+    const scale = 100 / Math.max(1, Math.max(...phases.map((phase) => phase.ended)) - from);
     put(this.phases, phases.length ? h("h2", {}, "Boot") : "", h("ol", { class: "boot-list" }, phases.map((phase) => h("li", {},
       h("span", { class: "boot-name" }, phase.name),
       h("span", { class: "boot-track" }, h("span", {
         class: "boot-bar",
-        style: { left: `${(phase.started - this.from) * scale}%`, width: `${Math.max(0.3, (phase.ended - phase.started) * scale)}%` },
+        style: { left: `${(phase.started - from) * scale}%`, width: `${Math.max(0.3, (phase.ended - phase.started) * scale)}%` },
       })),
       h("span", { class: "numeric" }, span(phase.ended - phase.started))))));
   }
@@ -139,10 +162,11 @@ export class RestoreView {
     const [left, right] = this.sides(width);
     const length = this.till - this.from;
     const x = (at) => left + (at / length) * (right - left);
-    this.drawAxis(width, length, x);
+    const steps = ticks(length, (right - left) / 110);
+    this.drawAxis(width, steps, x);
     context.strokeStyle = token("--line");
     context.beginPath();
-    for (const at of ticks(length, (right - left) / 110)) {
+    for (const at of steps) {
       context.moveTo(Math.round(x(at)) + 0.5, 0);
       context.lineTo(Math.round(x(at)) + 0.5, height);
     }
@@ -158,26 +182,76 @@ export class RestoreView {
         context.fillRect(0, top, width, Math.max(row, 3));
       }
       const gap = row >= 12 ? 3 : row >= 4 ? 1 : 0;
+      context.save();
+      context.beginPath();
+      context.rect(left - 3, 0, right - left + 8, height);
+      context.clip();
       drawBar(context, this.list[i], { top: top + gap, height: row - 2 * gap, left, right, from: this.from, till: this.till });
-      if (row >= 12) {
-        context.fillStyle = token("--ink");
-        context.fillText(String(this.list[i].id), 4, top + row / 2);
-      }
+      context.restore();
     }
+    // Where bars are lower than their labels, some have one.
+    const every = Math.max(1, Math.ceil(LABEL / row));
+    for (let i = first; i <= last; i += 1) {
+      if (i % every === 0) this.label(context, i, i * row - scrollTop + Math.max(row, LABEL) / 2, left);
+    }
+    this.selection(context, height);
     this.tell();
   }
 
-  sides(width) {
-    return [46, width - 14];
+  /** The name of a bar, as far as there is room. */
+  label(context, index, y, left) {
+    context.fillStyle = token(index === this.active ? "--accent" : "--ink");
+    let text = this.list[index].cell.pod ?? String(this.list[index].id);
+    if (context.measureText(text).width > left - 10) {
+      while (text.length > 1 && context.measureText(`${text}…`).width > left - 10) text = text.slice(0, -1);
+      text += "…";
+    }
+    context.fillText(text, 4, y);
   }
 
-  drawAxis(width, length, x) {
+  /** What is being dragged over. */
+  selection(context, height) {
+    if (!this.drag || Math.abs(this.drag.till - this.drag.from) < DRAG_MIN) return;
+    context.globalAlpha = 0.3;
+    context.fillStyle = token("--focus");
+    context.fillRect(Math.min(this.drag.from, this.drag.till), 0, Math.abs(this.drag.till - this.drag.from), height);
+    context.globalAlpha = 1;
+  }
+
+  /** From where to where bars are drawn: names of pods need room, and leave most of it. */
+  sides(width) {
+    const longest = this.list.reduce((most, one) => Math.max(most, (one.cell.pod ?? String(one.id)).length), 0);
+    return [Math.round(Math.min(LABEL_WIDTH, width * 0.3, 16 + longest * 6.2)), width - 14];
+  }
+
+  /** Dragging zooms into a stretch of time; a click opens an endpoint. */
+  dragged(event, what) {
+    const x = event.clientX - this.scroll.getBoundingClientRect().left;
+    if (what === "down" && event.button === 0 && event.pointerType !== "touch") {
+      this.scroll.setPointerCapture(event.pointerId);
+      this.drag = { from: x, till: x };
+    } else if (what === "down") this.drag = undefined;
+    if (this.drag) this.drag.till = x;
+    if (what === "move" && this.drag) return this.draw();
+    if (what !== "up") return;
+    const [a, b] = this.drag ? [this.drag.from, this.drag.till].sort((p, q) => p - q) : [x, x];
+    this.drag = undefined;
+    if (b - a < DRAG_MIN) {
+      this.point(event);
+      return this.open();
+    }
+    const [left, right] = this.sides(this.scroll.clientWidth);
+    const time = (at) => this.from + (Math.max(0, Math.min(1, (at - left) / (right - left))) * (this.till - this.from));
+    this.app.time.zoom({ from: time(a), till: time(b) });
+  }
+
+  drawAxis(width, steps, x) {
     const context = canvasContext(this.axis, width, 20);
     context.fillStyle = token("--ink-soft");
     context.font = `11px ${token("--font")}`;
     context.textBaseline = "middle";
-    for (const at of ticks(length, width / 110)) {
-      const text = at ? span(at) : "0";
+    for (const at of steps) {
+      const text = at ? `+${span(at)}` : "0";
       const wide = context.measureText(text).width;
       context.fillText(text, Math.min(x(at) - wide / 2, width - wide - 2), 10);
     }
@@ -190,7 +264,7 @@ export class RestoreView {
     const parts = Object.entries(sums(one)).sort((a, b) => b[1] - a[1])
       .map(([phase, took]) => `${PHASES.find((known) => known.id === phase).title} ${span(took)}`);
     const end = one.ready ? `ready after ${span(one.till - one.from)}` : `not ready after ${span(one.till - one.from)}`;
-    say(this.detail, `Endpoint ${one.id}: begins at ${offset(one.from - this.from)}, ${end}: ${parts.join(", ")}.`);
+    say(this.detail, `${one.cell.title}${one.cell.pod ? `, endpoint ${one.id}` : ""}: begins at ${this.app.flight.at(one.from)}, ${end}: ${parts.join(", ")}.`);
   }
 
   point(event) {
@@ -217,14 +291,14 @@ export class RestoreView {
 
   open() {
     const one = this.list[this.active];
-    if (one) this.app.go(`#/endpoints/${one.id}`);
+    if (one) this.app.go(endpointPage(one.cell));
   }
 
   cells(one) {
     const sum = sums(one);
     return [
-      String(one.id), badge(one.ready ? "ready" : this.app.moment.stateOf(one.cell, this.app.flight)),
-      offset(one.from - this.from), span(one.till - one.from),
+      one.cell.title, badge(one.ready ? "ready" : this.app.moment.stateOf(one.cell, this.app.flight)),
+      this.app.flight.at(one.from), span(one.till - one.from),
       ...PHASES.map((phase) => (sum[phase.id] ? span(sum[phase.id]) : "")),
     ];
   }

@@ -72,6 +72,8 @@ export class Rows {
       class: this.columns[column].numeric ? "numeric" : "",
       "data-title": this.columns[column].title,
     }, cell)));
+    // One stop for the whole list: rows come and go, and would take the focus with them.
+    for (const inner of row.querySelectorAll("a, button")) inner.tabIndex = -1;
     this.decorate?.(row, index);
     return row;
   }
@@ -104,7 +106,7 @@ export class Rows {
     if (event.key in steps) this.select(this.active < 0 ? 0 : this.active + steps[event.key], true);
     else if (event.key === "Home") this.select(0, true);
     else if (event.key === "End") this.select(this.count - 1, true);
-    else if (event.key === "Enter" && this.active >= 0) this.open?.(this.active);
+    else if (event.key === "Enter" && this.open && this.active >= 0) this.open(this.active);
     else if (!(this.active >= 0 && this.key?.(event, this.active))) return;
     event.preventDefault();
     event.stopPropagation();

@@ -26,6 +26,11 @@ export function lives() {
   return get("/api/lives");
 }
 
+/** Faults that somebody caused in a life, as they were noted beside its record. */
+export function faults(id) {
+  return get(`/api/faults?life=${encodeURIComponent(id)}`);
+}
+
 /** Lets the browser draw and listen before more is done. */
 function breath() {
   return new Promise((go) => setTimeout(go, 0));

@@ -2,7 +2,9 @@
 
 import { h, put, s, say } from "./dom.js";
 import { layout } from "./graph.js";
+import { endpointPage } from "./link.js";
 import { Rows } from "./rows.js";
+import { Questions } from "./questions.js";
 import { many, span } from "./words.js";
 
 const [WIDTH, HEIGHT, GAP_X, GAP_Y] = [168, 46, 150, 22];
@@ -21,6 +23,7 @@ export class WaitsView {
   constructor(app) {
     this.app = app;
     this.summary = h("p");
+    this.questions = new Questions(app);
     this.alert = h("div", { class: "alert", role: "alert", hidden: true });
     this.graph = h("div", { class: "graph", tabindex: 0, role: "group", "aria-label": "Graph of waits; the table below shows the same" });
     this.rows = new Rows({
@@ -31,7 +34,7 @@ export class WaitsView {
       empty: "Nobody waits for anybody at this moment.",
     });
     this.element = h("section", { class: "view", "aria-labelledby": "waits-title" },
-      h("div", { class: "top" }, h("div", { class: "say" }, h("h1", { id: "waits-title" }, "Waits"), this.summary)),
+      h("div", { class: "top" }, h("div", { class: "say" }, h("h1", { id: "waits-title" }, "Waits"), this.summary), h("div", { class: "tools" }, this.questions.element)),
       this.alert, this.graph, this.rows.element);
   }
 
@@ -41,11 +44,12 @@ export class WaitsView {
 
   update() {
     const { moment, flight } = this.app;
-    this.list = [...moment.waits.values()].sort((a, b) => a.since - b.since);
+    this.questions.update();
+    this.list = [...moment.waits.values()].filter((wait) => !this.app.isHidden(wait)).sort((a, b) => a.since - b.since);
     const { nodes, edges, rings } = layout(this.list, flight);
     const oldest = this.list[0];
     say(this.summary, oldest
-      ? `${many(this.list.length, "wait")}; the oldest for ${span(moment.at - oldest.since)}: ${flight.nameOf(oldest.who)} for ${oldest.whom}.`
+      ? `${many(this.list.length, "wait")}; the oldest for ${span(moment.at - oldest.since)}: ${flight.nameOf(oldest.who)} for ${flight.podded(oldest.whom)}.`
       : "Nobody waits for anybody at this moment.");
     this.ringed = new Set(edges.filter((edge) => edge.from.ring !== undefined && edge.from.ring === edge.to.ring).flatMap((edge) => edge.waits));
     this.alert.hidden = rings.length === 0;
@@ -116,7 +120,7 @@ export class WaitsView {
     const several = members.length > 1;
     const text = several ? `${members.length} endpoints` : this.name(members[0]);
     const below = several
-      ? shorten(members.map((id) => this.name(id).replace("endpoint ", "")).join(", "), 24)
+      ? shorten(members.map((id) => this.name(id)).join(", "), 24)
       : port ? "port" : node.ring !== undefined ? "in a ring ⟳" : this.state(members[0]);
     const group = s("g", { transform: `translate(${x} ${y})`, class: `node${node.ring !== undefined ? " ring" : ""}${port ? " port" : ""}` },
       several ? s("rect", { x: 4, y: 4, width: WIDTH, height: HEIGHT, rx: 7, class: "box shade" }) : "",
@@ -138,12 +142,12 @@ export class WaitsView {
 
   cells(wait) {
     const { moment, flight } = this.app;
-    return [flight.nameOf(wait.who), wait.whom, wait.why, span(moment.at - wait.since), span(wait.until - moment.at)];
+    return [flight.nameOf(wait.who), flight.podded(wait.whom), flight.podded(wait.why), span(moment.at - wait.since), span(wait.until - moment.at)];
   }
 
   open(who) {
     const cell = this.app.flight.cells.get(who);
-    if (cell?.endpoint !== undefined) this.app.go(`#/endpoints/${cell.endpoint}`);
+    if (cell?.endpoint !== undefined) this.app.go(endpointPage(cell));
     else if (cell) this.app.go(`#/events?text=${encodeURIComponent(cell.name)}`);
   }
 }

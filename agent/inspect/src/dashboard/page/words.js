@@ -12,6 +12,13 @@ export function many(number, thing) {
   return `${count(number)} ${thing}${number === 1 ? "" : "s"}`;
 }
 
+const names = new Intl.Collator("en", { numeric: true });
+
+/** Orders names as people do: pod-2 stands before pod-10. */
+export function byName(a, b) {
+  return names.compare(a ?? "", b ?? "");
+}
+
 /** A span of nanoseconds with three digits: "1.24 ms". */
 export function span(ns) {
   if (ns === undefined || ns === null || Number.isNaN(ns)) return "–";
@@ -35,6 +42,13 @@ export function offset(ns) {
   const micros = Math.round(Math.abs(ns) / 1e3);
   const fraction = String(micros % 1e6).padStart(6, "0");
   return `${sign}${count(Math.floor(micros / 1e6))}.${fraction.slice(0, 3)} ${fraction.slice(3)} s`;
+}
+
+/** A moment as a clock shows it, in UTC: "19:04:12.345 678". */
+export function clock(unixNs) {
+  const micros = Math.floor(unixNs / 1e3);
+  const day = new Date(Math.floor(micros / 1e3)).toISOString().slice(11, 23);
+  return `${day} ${String(micros % 1e3).padStart(3, "0")}`;
 }
 
 /** A moment of the calendar. */
@@ -77,9 +91,9 @@ export function sentence(event, flight) {
   const name = (cell) => flight.nameOf(cell);
   switch (event.record) {
     case "root":
-      return event.what;
+      return flight.podded(event.what);
     case "spawned":
-      return `${event.name} comes to life`;
+      return `${name(event.cell)} comes to life`;
     case "message": {
       const end = event.outcome === "handled" ? "" : `, ${event.outcome}`;
       return `${event.kind}: ${name(event.from)} → ${name(event.to)}${end}`;
@@ -87,13 +101,13 @@ export function sentence(event, flight) {
     case "crash":
       return `${name(event.cell)} crashed in ${event.kind}: ${event.cause}`;
     case "state":
-      return `${name(event.cell)}: ${event.from} → ${event.to}: ${event.why}`;
+      return `${name(event.cell)}: ${event.from} → ${event.to}: ${flight.podded(event.why)}`;
     case "wait-began":
-      return `${name(event.who)} waits for ${event.whom}: ${event.why}`;
+      return `${name(event.who)} waits for ${flight.podded(event.whom)}: ${flight.podded(event.why)}`;
     case "waited":
-      return `${name(event.who)} waited for ${event.whom}${event.answered ? "" : " in vain"}: ${event.why}`;
+      return `${name(event.who)} waited for ${flight.podded(event.whom)}${event.answered ? "" : " in vain"}: ${flight.podded(event.why)}`;
     case "kernel":
-      return `${name(event.cell)}: ${event.op} ${event.about}${event.failed ? `: ${event.failed}` : ""}`;
+      return `${name(event.cell)}: ${event.op} ${flight.podded(event.about)}${event.failed ? `: ${event.failed}` : ""}`;
     case "phase":
       return event.name;
     case "stopped":

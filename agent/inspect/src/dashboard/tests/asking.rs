@@ -13,7 +13,7 @@ use tower::ServiceExt;
 use volvox_actors::host::{Record, Recorder, RootId, Time};
 
 use crate::{
-    dashboard::{Lives, Opened, page::ASSETS, router},
+    dashboard::{FAULTS, Fault, Lives, Opened, page::ASSETS, router},
     flight::{CURRENT, FlightView, Recording},
 };
 
@@ -134,6 +134,38 @@ async fn files_are_opened_whatever_form_they_have() {
     assert_eq!(lives[1]["name"], "run.json, life 1");
     let (status, _) = ask(&page, "/api/live?life=1").await;
     assert_eq!(status, 404, "files do not live");
+}
+
+#[tokio::test]
+async fn earlier_lives_are_listed_by_how_they_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    // One is told to stop, and one is killed.
+    let mut first = Begun::new(dir.path());
+    first.roots(1..=1);
+    first.view.end();
+    Begun::new(dir.path()).roots(1..=1);
+    let mut third = Begun::new(dir.path());
+    third.roots(1..=1);
+    let (_, lives) = ask(&third.page(), "/api/lives").await;
+    let endings: Vec<_> = lives.as_array().unwrap().iter().map(|life| &life["ending"]).collect();
+    assert_eq!(endings, [&json!("lives"), &json!("killed"), &json!("stopped")], "{lives}");
+}
+
+#[tokio::test]
+async fn faults_beside_a_recording_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    Begun::new(dir.path()).roots(1..=4);
+    let ring = dir.path().join(CURRENT);
+    let fault = Fault { at_unix_ns: 7, took_ns: 1, what: "kill the agent".to_owned() };
+    fs::write(dir.path().join(FAULTS), serde_json::to_string(&[&fault]).unwrap()).unwrap();
+    let page = router(Lives::Opened(vec![Opened::read(&ring).unwrap()]), Router::new());
+    let (_, faults) = ask(&page, "/api/faults?life=0").await;
+    assert_eq!(faults, json!([fault]));
+    let (_, none) = ask(&page, "/api/faults?life=8").await;
+    assert_eq!(none, json!([]));
+    fs::write(dir.path().join(FAULTS), "[{").unwrap();
+    let error = Opened::read(&ring).unwrap_err().to_string();
+    assert!(error.contains(FAULTS) && error.contains("move it away"), "{error}");
 }
 
 #[test]

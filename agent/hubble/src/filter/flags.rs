@@ -1,15 +1,66 @@
-//! From flags to the filters of a request. A flag that means either end is two alternatives; several such
-//! flags are all of their combinations, so that each of them holds.
+//! From what people write, by the flags of Hubble's client, to the filters of a request. A flag that means
+//! either end is two alternatives; several such flags are all of their combinations, so that each of them
+//! holds.
 
 use std::collections::BTreeMap;
 
-use volvox_hubble::{
+use crate::{
     messages::{EventTypeFilter, FlowFilter, TcpFlagSet},
     schema::{DROP_REASONS, number_of},
 };
 
-use super::args::{Filter, ObserveArguments};
-use crate::error::ClientError;
+/// A filter as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlagFilter {
+    /// The flag, one of [`FLAGS`].
+    pub flag: &'static str,
+    /// What it says.
+    pub value: String,
+    /// Whether none of what it selects is wanted.
+    pub not: bool,
+}
+
+/// A value that a flag does not take.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{flag}={value}: {known} is expected")]
+pub struct FlagError {
+    flag: &'static str,
+    value: String,
+    known: &'static str,
+}
+
+/// Flags of filters, what their values are, and what they select.
+pub const FLAGS: &[(&str, &str, &str)] = &[
+    ("pod", "[NAMESPACE/]PREFIX", "Of or to a pod; without a namespace of `default`"),
+    ("from-pod", "[NAMESPACE/]PREFIX", "Of a pod"),
+    ("to-pod", "[NAMESPACE/]PREFIX", "To a pod"),
+    ("namespace", "NAME", "Of or to pods of a namespace"),
+    ("from-namespace", "NAME", "Of pods of a namespace"),
+    ("to-namespace", "NAME", "To pods of a namespace"),
+    ("service", "[NAMESPACE/]PREFIX", "Of or to a service"),
+    ("from-service", "[NAMESPACE/]PREFIX", "Of a service"),
+    ("to-service", "[NAMESPACE/]PREFIX", "To a service"),
+    ("label", "SELECTOR", "Of or to who has these labels, `app=web` or `k8s:app in (a, b)`"),
+    ("from-label", "SELECTOR", "Of who has these labels"),
+    ("to-label", "SELECTOR", "To who has these labels"),
+    ("identity", "NUMBER", "Of or to an identity; reserved ones also by name, `world`"),
+    ("from-identity", "NUMBER", "Of an identity"),
+    ("to-identity", "NUMBER", "To an identity"),
+    ("ip", "ADDRESS", "Of or to an address or prefix"),
+    ("from-ip", "ADDRESS", "Of an address or prefix"),
+    ("to-ip", "ADDRESS", "To an address or prefix"),
+    ("port", "NUMBER", "Of or to a port"),
+    ("from-port", "NUMBER", "Of a port"),
+    ("to-port", "NUMBER", "To a port"),
+    ("verdict", "NAME", "What became of it: forwarded, dropped, redirected, audit"),
+    ("type", "NAME", "Records: trace, drop, policy-verdict, or trace:to-endpoint"),
+    ("protocol", "NAME", "tcp, udp, sctp, icmpv4, icmpv6, icmp, vrrp, igmp"),
+    ("tcp-flags", "FLAGS", "With these flags of TCP: syn,ack"),
+    ("traffic-direction", "NAME", "ingress or egress"),
+    ("drop-reason-desc", "NAME", "Why it was dropped: policy_denied"),
+    ("node-name", "PATTERN", "Seen by a node: [CLUSTER/]NODE, with * for any part"),
+    ("uuid", "UUID", "That one"),
+];
 
 /// Flags that mean either end: with `from-` and `to-` before them they mean one.
 const ENDS: [&str; 7] = ["pod", "namespace", "service", "label", "identity", "ip", "port"];
@@ -45,10 +96,10 @@ const POINTS: [(&str, i32); 14] = [
 ];
 
 /// One of these, if there are any, and none of those.
-pub(super) fn filters(
-    arguments: &ObserveArguments,
-) -> Result<(Vec<FlowFilter>, Vec<FlowFilter>), ClientError> {
-    let (not, wanted): (Vec<_>, Vec<_>) = arguments.filters.iter().partition(|it| it.not);
+pub fn flag_filters(
+    written: &[FlagFilter],
+) -> Result<(Vec<FlowFilter>, Vec<FlowFilter>), FlagError> {
+    let (not, wanted): (Vec<_>, Vec<_>) = written.iter().partition(|it| it.not);
     let allow = if wanted.is_empty() { Vec::new() } else { combined(&wanted)? };
     let mut deny = Vec::new();
     for filter in not {
@@ -58,13 +109,13 @@ pub(super) fn filters(
 }
 
 /// Filters of which one holds when all flags do.
-fn combined(flags: &[&Filter]) -> Result<Vec<FlowFilter>, ClientError> {
+fn combined(flags: &[&FlagFilter]) -> Result<Vec<FlowFilter>, FlagError> {
     // A pod's namespace may be said apart.
     let namespace = |prefix: &str| {
         let name = format!("{prefix}namespace");
         flags.iter().find(|it| it.flag == name).map(|it| it.value.as_str())
     };
-    let mut by_flag: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut by_flag: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
     for filter in flags {
         let (prefix, end) = side(filter.flag);
         let value = match (end, namespace(prefix)) {
@@ -123,7 +174,7 @@ fn set_end(
     end: &str,
     values: &[String],
     of_source: bool,
-) -> Result<(), ClientError> {
+) -> Result<(), FlagError> {
     if end == "identity" {
         let to = match of_source {
             true => &mut filter.source_identity,
@@ -147,7 +198,7 @@ fn set_end(
     Ok(())
 }
 
-fn set(filter: &mut FlowFilter, flag: &str, values: &[String]) -> Result<(), ClientError> {
+fn set(filter: &mut FlowFilter, flag: &'static str, values: &[String]) -> Result<(), FlagError> {
     for value in values {
         let lower = value.to_lowercase();
         match flag {
@@ -181,7 +232,7 @@ fn set(filter: &mut FlowFilter, flag: &str, values: &[String]) -> Result<(), Cli
     Ok(())
 }
 
-fn event_type(value: &str, lower: &str) -> Result<EventTypeFilter, ClientError> {
+fn event_type(value: &str, lower: &str) -> Result<EventTypeFilter, FlagError> {
     let (kind, sub) = lower.split_once(':').map_or((lower, None), |(kind, sub)| (kind, Some(sub)));
     let number = match kind {
         "drop" => 1,
@@ -201,7 +252,7 @@ fn event_type(value: &str, lower: &str) -> Result<EventTypeFilter, ClientError> 
     Ok(EventTypeFilter { kind: number, match_sub_type: true, sub_type })
 }
 
-fn tcp_flags(value: &str, lower: &str) -> Result<TcpFlagSet, ClientError> {
+fn tcp_flags(value: &str, lower: &str) -> Result<TcpFlagSet, FlagError> {
     let mut flags = TcpFlagSet::default();
     for name in lower.split(',').map(str::trim) {
         *match name {
@@ -222,6 +273,6 @@ fn tcp_flags(value: &str, lower: &str) -> Result<TcpFlagSet, ClientError> {
     Ok(flags)
 }
 
-fn wrong(flag: &str, value: &str, known: &str) -> ClientError {
-    ClientError::Usage(format!("--{flag}={value}: {known} is expected"))
+fn wrong(flag: &'static str, value: &str, known: &'static str) -> FlagError {
+    FlagError { flag, value: value.to_owned(), known }
 }
