@@ -178,7 +178,7 @@ impl<'a> Former<'a> {
         let mut loader = EbpfLoader::new();
         // Those of a family that is off are not there.
         for map in MAPS.iter().filter(|map| self.pin(map).exists()).chain([&CALLS]) {
-            loader.map_pin_path(*map, self.pin(map));
+            loader.map_pin_path(map, self.pin(map));
         }
         let none = Numbers {
             id: 0,
