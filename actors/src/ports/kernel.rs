@@ -4,6 +4,7 @@
 mod about;
 mod devices;
 mod done;
+mod flags;
 mod hooks;
 mod idle_pair;
 mod in_order;
@@ -20,6 +21,7 @@ use std::{
 
 pub use devices::{DeviceKind, DeviceLinks, DeviceRow, DeviceTables, device_flags};
 pub use done::KernelDone;
+pub use flags::{config_flags, lxc_flags};
 pub use hooks::{Attachment, HookState, Intruder, Probe};
 pub use in_order::InOrder;
 use ipnet::IpNet;
@@ -42,34 +44,6 @@ use crate::{
         PolicyRows, ServiceId, Tunnel,
     },
 };
-
-/// Flags of a [`ConfigRow`].
-pub mod config_flags {
-    /// Drop packets whose source address is not the endpoint's.
-    pub const SOURCE_CHECK: u16 = 1;
-    /// Emit trace records.
-    pub const TRACE: u16 = 2;
-    /// Emit policy verdict records.
-    pub const POLICY_VERDICT: u16 = 4;
-    /// Emit drop records.
-    pub const DROP: u16 = 8;
-    /// Emit no trace records of packets that come in, only of those that go on.
-    pub const AGGREGATE_ARRIVALS: u16 = 16;
-    /// Emit trace records of a connection now and then, not of every packet.
-    pub const AGGREGATE_CONNECTIONS: u16 = 32;
-    /// Its interface is of another plugin, which resolves neighbours and delivers.
-    pub const CHAINED: u16 = 64;
-}
-
-/// Flags of a [`LxcRow`].
-pub mod lxc_flags {
-    /// The address is the node's own.
-    pub const HOST: u32 = 1;
-    /// What is sent from this IPv4 address leaves the cluster with it.
-    pub const SKIP_MASQUERADE_V4: u32 = 4;
-    /// The same of an IPv6 address.
-    pub const SKIP_MASQUERADE_V6: u32 = 8;
-}
 
 /// Under this interface stands the configuration of the host endpoint: the loopback interface, which
 /// every network namespace has under that number and at which no program runs.

@@ -5,4 +5,5 @@ mod evidence;
 mod host;
 mod idle_pairs;
 mod lost;
+mod masquerade;
 mod unchanged;

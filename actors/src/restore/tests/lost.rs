@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use serde_json::json;
-
 use crate::{
     endpoints::{
         endpoint::{EndpointSpec, Patch},
@@ -11,7 +9,7 @@ use crate::{
     },
     model::{Direction, EndpointId, IdentityId},
     policy::rules::lookup,
-    ports::{FsOp, KernelOp, LxcRow, lxc_flags},
+    ports::{FsOp, KernelOp, LxcRow},
     restore::{RestoreMsg, RestoreOutcome},
     testing::{Turn, World, crash, pod, spec},
 };
@@ -19,7 +17,7 @@ use crate::{
 const ID: EndpointId = EndpointId(1);
 
 /// A dead agent's node with two endpoints.
-fn node() -> World {
+pub(super) fn node() -> World {
     let mut world = World::new();
     world.apply("pods", [pod(1, "web"), pod(2, "db")]);
     world.create(spec(1)).unwrap();
@@ -28,14 +26,14 @@ fn node() -> World {
     world
 }
 
-fn back(world: &mut World) {
+pub(super) fn back(world: &mut World) {
     world.boot();
     world.advance(Duration::from_secs(60));
     assert!(world.report().finished, "{:?}", world.report());
     world.audit();
 }
 
-fn remove(world: &World, path: &str) {
+pub(super) fn remove(world: &World, path: &str) {
     world.disk.tamper(|files| files.apply(&FsOp::Remove(path.into())).unwrap());
 }
 
@@ -86,30 +84,6 @@ fn a_lost_directory_and_a_lost_table_of_identities_change_no_number() {
         assert_eq!((now.identity, &now.spec.addresses), (view.identity, &view.spec.addresses));
         assert_eq!(pools(&world.get(EndpointId(3)).spec), pools(&third.spec));
     }
-}
-
-#[test]
-fn an_endpoint_that_is_not_masqueraded_stays_so_whatever_is_lost() {
-    let mut world = node();
-    let properties = json!({ "property-skip-masquerade-v4": true, "of-another": "7" });
-    world.create(EndpointSpec { properties, ..spec(3) }).unwrap();
-    world.advance(Duration::from_secs(1));
-    let addresses = spec(3).addresses;
-    let flags = |world: &World| {
-        let rows = world.kernel.state().rows.lxc;
-        addresses.iter().map(|address| rows[&address].flags).collect::<Vec<_>>()
-    };
-    assert_eq!(flags(&world), [lxc_flags::SKIP_MASQUERADE_V4, 0]);
-    world.restart();
-    world.advance(Duration::from_secs(60));
-    assert_eq!(world.get(EndpointId(3)).spec.properties["of-another"], "7");
-    world.crash();
-    remove(&world, "3");
-    back(&mut world);
-    assert_eq!(flags(&world), [lxc_flags::SKIP_MASQUERADE_V4, 0]);
-    let properties = world.get(EndpointId(3)).spec.properties.clone();
-    assert_eq!(properties, json!({ "property-skip-masquerade-v4": true }));
-    assert!(world.kernel.state().rows.lxc[&spec(1).addresses.iter().next().unwrap()].flags == 0);
 }
 
 #[test]
