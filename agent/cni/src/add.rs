@@ -58,10 +58,7 @@ pub(super) async fn add(
         interface::create(&call.invocation, &mut namespaces, DEVICE_MTU)
     };
     let (agent, allocated, made) = tokio::join!(asked, allocate(call, undo), making);
-    // What was there is another ADD's.
-    if !matches!(made, Ok(None)) {
-        undo.link = Some(interface::host_name(&call.invocation.attachment_id()));
-    }
+    note_pair(call, undo, &made);
     cancel.check()?;
     let Configuration { status: agent, .. } = agent??;
     check_mode(&agent)?;
@@ -158,7 +155,6 @@ async fn own_pair(
     made: Option<(Link, Link)>,
     earlier: Option<&Endpoint>,
 ) -> Result<(Link, Link), CniError> {
-    let name = interface::host_name(&call.invocation.attachment_id());
     match (made, earlier) {
         (Some(pair), None) => return Ok(pair),
         // Whose endpoint that is can be seen only without it.
@@ -170,14 +166,20 @@ async fn own_pair(
     }
     attachment::make_room(call, namespaces, earlier).await?;
     let made = interface::create(&call.invocation, namespaces, DEVICE_MTU);
-    if !matches!(made, Ok(None)) {
-        undo.link = Some(name.clone());
-    }
+    note_pair(call, undo, &made);
     made?.ok_or_else(|| {
+        let name = interface::host_name(&call.invocation.attachment_id());
         let msg = format!("{name} or {} appeared meanwhile", call.invocation.ifname);
         let why = "something else on the node makes interfaces of that name: see who";
         CniError::new(ErrorCode::Interface, msg, why)
     })
+}
+
+/// Notes the pair to be undone, unless what was there is another ADD's.
+fn note_pair(call: &Call, undo: &mut Undo, made: &Result<Option<(Link, Link)>, CniError>) {
+    if !matches!(made, Ok(None)) {
+        undo.link = Some(interface::host_name(&call.invocation.attachment_id()));
+    }
 }
 
 /// Addresses, and what endpoint of an earlier ADD the agent has. Not cancelled half-way: an address whose

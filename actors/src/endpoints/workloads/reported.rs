@@ -43,7 +43,7 @@ pub(super) struct ReportedWorkloads {
     asked: VecDeque<PodName>,
     /// Whether the first manifests were taken in.
     pub(super) complete: bool,
-    /// Pools that select pods.
+    /// What pools say of pods.
     pub(super) pools: KnownPools,
 }
 
