@@ -34,6 +34,8 @@ struct State {
     objects: BTreeMap<String, Value>,
     /// Paths of objects of which others wrote a field.
     conflicts: BTreeMap<String, (&'static str, &'static str)>,
+    /// Paths of objects that stay when they are removed, and for how many reads.
+    kept: BTreeMap<String, usize>,
     /// Changes so far.
     version: u64,
     /// Paths in the order in which they were applied.
@@ -92,6 +94,11 @@ impl Fake {
         self.state.lock().unwrap().conflicts.insert(path.to_owned(), (field, manager));
     }
 
+    /// The object there has a finalizer: once removed, it is still found that often.
+    pub(crate) fn keep(&self, path: &str, reads: usize) {
+        self.state.lock().unwrap().kept.insert(path.to_owned(), reads);
+    }
+
     /// What is at a path.
     pub(crate) fn get(&self, path: &str) -> Option<Value> {
         self.state.lock().unwrap().objects.get(path).cloned()
@@ -117,16 +124,41 @@ impl Fake {
         match *method {
             Method::GET => self.read(path, query),
             Method::PATCH => self.apply(path, query, body),
-            Method::DELETE => match self.state.lock().unwrap().objects.remove(path) {
-                Some(object) => (200, object),
-                None => (404, status(404, "it is not there", &[])),
-            },
+            Method::DELETE => self.delete(path),
             _ => (405, status(405, "it is not done here", &[])),
         }
     }
 
+    fn delete(&self, path: &str) -> (u16, Value) {
+        let mut state = self.state.lock().unwrap();
+        if state.kept.contains_key(path)
+            && let Some(object) = state.objects.get_mut(path)
+        {
+            object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+            object["status"]["conditions"] = json!([{
+                "type": "Terminating", "status": "True", "message": "a node of it remains",
+            }]);
+            return (200, object.clone());
+        }
+        match state.objects.remove(path) {
+            Some(object) => (200, object),
+            None => (404, status(404, "it is not there", &[])),
+        }
+    }
+
     fn read(&self, path: &str, query: &str) -> (u16, Value) {
-        let state = self.state.lock().unwrap();
+        let mut state = self.state.lock().unwrap();
+        let ends = state
+            .objects
+            .get(path)
+            .is_some_and(|it| it["metadata"]["deletionTimestamp"].is_string());
+        if let (true, Some(reads)) = (ends, state.kept.get_mut(path)) {
+            *reads = reads.saturating_sub(1);
+            if *reads == 0 {
+                state.kept.remove(path);
+                state.objects.remove(path);
+            }
+        }
         if let Some(object) = state.objects.get(path) {
             return (200, object.clone());
         }

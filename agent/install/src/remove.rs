@@ -4,18 +4,20 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
-use volvox_packaging::{MANAGER, POD_LABEL, for_server, objects};
+use volvox_packaging::{MANAGER, NAME, for_server, objects};
 
 use crate::{
     Cluster, InstallError, Say,
     checks::{Installed, version_minor},
-    kinds::{DAEMON_SET, DEFINITION, KINDS, Kind, named},
+    kinds::{DAEMON_SET, DEFINITION, KINDS, Kind, named, path},
     ready,
     server::{How, Refusal, Server},
 };
 
 /// The DaemonSet that clears nodes.
 const CLEANER: &str = "volvox-uninstall";
+/// The operator's pods.
+const OPERATOR: &str = "volvox-operator";
 /// How often the server is asked whether something is gone.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -44,18 +46,22 @@ pub async fn uninstall(
     let server = cluster.server();
     let minor = version_minor(server).await?;
     let installed = Installed::find(server).await?;
-    let mut removed = remove_kind(server, DAEMON_SET, say).await?;
-    pods_gone(server, removal.wait, say).await?;
+    let mut removed = remove_kind(server, DAEMON_SET, say).await?.len();
+    pods_gone(server, NAME, removal.wait, say).await?;
     if removal.nodes {
         let installed = installed.as_ref().ok_or(InstallError::NotInstalled)?;
         clear_nodes(server, cleaner(installed, minor)?, removal.wait, say).await?;
+        pods_gone(server, CLEANER, removal.wait, say).await?;
     }
     for kind in KINDS.into_iter().filter(|kind| ![DAEMON_SET, DEFINITION].contains(kind)) {
-        removed += remove_kind(server, kind, say).await?;
+        removed += remove_kind(server, kind, say).await?.len();
     }
+    pods_gone(server, OPERATOR, removal.wait, say).await?;
     if removal.definitions {
         say("definitions are removed, and with them all objects of their kinds");
-        removed += remove_kind(server, DEFINITION, say).await?;
+        let definitions = remove_kind(server, DEFINITION, say).await?;
+        definitions_gone(server, &definitions, removal.wait, say).await?;
+        removed += definitions.len();
     } else if !server.ours(DEFINITION).await?.is_empty() {
         say("definitions stay, with their objects: volvox uninstall --definitions removes both");
     }
@@ -72,19 +78,29 @@ pub async fn uninstall(
     Ok(())
 }
 
-async fn remove_kind(server: &Server, kind: Kind, say: Say<'_>) -> Result<usize, InstallError> {
+/// Removes all objects of a kind that are ours; they come back.
+async fn remove_kind(
+    server: &Server,
+    kind: Kind,
+    say: Say<'_>,
+) -> Result<Vec<Value>, InstallError> {
     let all = server.ours(kind).await?;
     for object in &all {
         server.delete(object).await?;
         say(&format!("{}: removed", named(object)));
     }
-    Ok(all.len())
+    Ok(all)
 }
 
-/// Waits until no agent's pod is there.
-async fn pods_gone(server: &Server, patience: Duration, say: Say<'_>) -> Result<(), InstallError> {
+/// Waits until no pod of that label is there.
+async fn pods_gone(
+    server: &Server,
+    label: &str,
+    patience: Duration,
+    say: Say<'_>,
+) -> Result<(), InstallError> {
     let until = Instant::now() + patience;
-    let path = format!("/api/v1/pods?labelSelector={}", POD_LABEL.replace('=', "%3D"));
+    let path = format!("/api/v1/pods?labelSelector=k8s-app%3D{label}");
     let mut told = false;
     while !patience.is_zero() {
         let pods = server.list(&path).await?;
@@ -95,18 +111,65 @@ async fn pods_gone(server: &Server, patience: Duration, say: Say<'_>) -> Result<
             let names = pods.iter().filter_map(|it| it["spec"]["nodeName"].as_str());
             let names: Vec<_> = names.collect();
             return Err(InstallError::NotReady(vec![format!(
-                "pods of the agent do not end on nodes {}: remove them by kubectl delete pod --force, \
+                "pods of {label} do not end on nodes {}: remove them by kubectl delete pod --force, \
                  and repeat volvox uninstall",
                 names.join(", ")
             )]));
         }
         if !told {
-            say(&format!("waiting for {} pods to end", pods.len()));
+            say(&format!("waiting for {} pods of {label} to end", pods.len()));
             told = true;
         }
         sleep(PAUSE).await;
     }
     Ok(())
+}
+
+/// Waits until the server has none of these definitions any more: it removes all objects of a kind first,
+/// and who installs again before that loses what was just installed.
+async fn definitions_gone(
+    server: &Server,
+    definitions: &[Value],
+    patience: Duration,
+    say: Say<'_>,
+) -> Result<(), InstallError> {
+    let until = Instant::now() + patience;
+    let mut told = false;
+    while !patience.is_zero() {
+        let mut left = Vec::new();
+        for definition in definitions {
+            let Some(path) = path(definition) else { continue };
+            let now = server.get(&path).await?;
+            // One of another UID was made since then.
+            left.extend(now.filter(|it| it["metadata"]["uid"] == definition["metadata"]["uid"]));
+        }
+        if left.is_empty() {
+            break;
+        }
+        if Instant::now() > until {
+            return Err(InstallError::NotReady(left.iter().map(why_it_stays).collect()));
+        }
+        if !told {
+            say(&format!("waiting for objects of {} definitions to go", left.len()));
+            told = true;
+        }
+        sleep(PAUSE).await;
+    }
+    Ok(())
+}
+
+/// Why a definition stays that was removed, and what helps.
+fn why_it_stays(definition: &Value) -> String {
+    let conditions = definition["status"]["conditions"].as_array();
+    let ending = conditions.into_iter().flatten().find(|it| it["type"] == "Terminating");
+    let cause =
+        ending.and_then(|it| it["message"].as_str()).unwrap_or("the server does not say why");
+    let (kind, name) = (named(definition), definition["metadata"]["name"].as_str());
+    format!(
+        "{kind} does not go ({cause}): see which finalizers its objects have by kubectl get {} \
+         --all-namespaces -o yaml, and remove them; it goes by itself then",
+        name.unwrap_or_default()
+    )
 }
 
 /// A DaemonSet whose pods run `volvox-agent uninstall` as the agent runs, and then wait.

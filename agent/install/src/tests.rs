@@ -252,6 +252,32 @@ async fn what_was_installed_can_be_removed() {
 }
 
 #[tokio::test]
+async fn definitions_are_removed_when_the_server_has_them_no_more() {
+    let fake = Fake::new("34");
+    let before = fake.all();
+    installs(&fake, &[], &NO_WAIT).await.unwrap();
+    // Its objects go a little later.
+    fake.keep(NODES, 2);
+    let said = uninstalls(&fake, true).await.unwrap();
+    assert!(said.contains("waiting for objects of 1 definitions to go"), "{said}");
+    assert_eq!(fake.all(), before);
+    // An object stays.
+    installs(&fake, &[], &NO_WAIT).await.unwrap();
+    fake.keep(NODES, usize::MAX);
+    let refused = uninstalls(&fake, true).await.unwrap_err().to_string();
+    let words = [
+        "CustomResourceDefinition ciliumnodes.cilium.io does not go (a node of it remains)",
+        "kubectl get ciliumnodes.cilium.io --all-namespaces -o yaml",
+    ];
+    for words in words {
+        assert!(refused.contains(words), "{words}: {refused}");
+    }
+    // Who does not wait is not told so.
+    let removal = Removal { definitions: true, nodes: false, wait: Duration::ZERO };
+    uninstall(&fake.cluster(), &removal, &mut |_| ()).await.unwrap();
+}
+
+#[tokio::test]
 async fn nodes_are_cleared_before_what_their_agents_need_goes() {
     let fake = Fake::new("34");
     let before = fake.all();

@@ -18,9 +18,7 @@ use volvox_inspect::manifests;
 
 pub use self::{
     chart::{ChartFile, chart},
-    objects::{
-        HASH, MANAGED_BY, MANAGER, NAME, PART_OF, POD_LABEL, VALUES, for_server, objects, record,
-    },
+    objects::{HASH, MANAGED_BY, MANAGER, NAME, PART_OF, VALUES, for_server, objects, record},
     settings::{SETTINGS, Setting},
     values::{ValueError, Values},
 };

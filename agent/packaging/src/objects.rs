@@ -23,8 +23,6 @@ pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub const PART_OF: &str = "app.kubernetes.io/part-of";
 /// Who manages the objects that `volvox install` makes; also their field manager.
 pub const MANAGER: &str = "volvox";
-/// The label of the agent's pods.
-pub const POD_LABEL: &str = "k8s-app=volvox";
 /// The pods' annotation that changes when the ConfigMap does, so that they are replaced.
 pub const HASH: &str = "volvox.io/config-hash";
 
