@@ -97,14 +97,12 @@ impl ApiObject {
             let value = said_to_be(kind, api_version, serde_json::from_str(text)?);
             return Ok(of_older(own, name, value, readership));
         }
-        match typed(own, text, readership) {
-            Ok(object) => Ok(object),
-            Err(failed) => {
-                let value: Value = serde_json::from_str(text)?;
-                let fault = failed.fault(&value);
-                Ok(malformed_object(name, fault, said_to_be(kind, api_version, value)))
-            }
-        }
+        typed(own, text, readership).or_else(|_| {
+            // Of a field that is said twice only the last counts, as for Kubernetes itself: the first may have
+            // failed alone.
+            let value = said_to_be(kind, api_version, serde_json::from_str(text)?);
+            Ok(of_value(own, name, value, readership))
+        })
     }
 }
 

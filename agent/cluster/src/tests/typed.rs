@@ -382,6 +382,22 @@ fn one_that_is_malformed_is_named_and_the_next_one_is_used() {
 }
 
 #[test]
+fn of_a_field_that_is_said_twice_the_last_counts() {
+    for (kind, version, object) in good() {
+        let (resource, fine) = (resource(kind, version), named("fine", object));
+        let (text, once) = (fine.to_string(), crate::trim::object(&resource, &fine.to_string()));
+        let members = fine.as_object().unwrap().keys();
+        for member in members.filter(|it| !["apiVersion", "kind"].contains(&it.as_str())) {
+            for wrong in ["7", "\"text\"", "[]", "null"] {
+                let twice = format!("{{\"{member}\":{wrong},{}", &text[1..]);
+                let read = crate::trim::object(&resource, &twice).unwrap().unwrap();
+                assert_eq!(Some(&read), once.as_ref().unwrap().as_ref(), "{kind} {member} {wrong}");
+            }
+        }
+    }
+}
+
+#[test]
 fn what_nobody_reads_may_have_any_form() {
     for (kind, version, object) in good() {
         let resource = resource(kind, version);
