@@ -2,6 +2,7 @@
 
 mod asks;
 mod monitor;
+mod on_call;
 mod promtool;
 mod setup;
 
