@@ -110,6 +110,7 @@ fn an_agent_crashes_again_and_again() {
         node.kill_agent()?;
         for _ in 0..3 {
             node.start_agent()?;
+            node.wait_until_restored()?;
             node.kill_agent()?;
         }
         told(&node, "The agent crashes again and again")
