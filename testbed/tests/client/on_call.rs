@@ -108,9 +108,13 @@ fn an_agent_crashes_again_and_again() {
     lab::test("on_call::an_agent_crashes_again_and_again", || {
         let (mut node, _pods) = setup::start()?;
         node.kill_agent()?;
-        for _ in 0..3 {
+        for life in 1..=3 {
             node.start_agent()?;
-            node.wait_until_restored()?;
+            // It is noted a little after it is true.
+            node.wait("no life is noted that has restored all", |node| {
+                let lives = node.volvox("restore lives")?;
+                Ok(lives.matches("finished: 2 endpoints").count() == life)
+            })?;
             node.kill_agent()?;
         }
         told(&node, "The agent crashes again and again")
