@@ -242,7 +242,6 @@ impl Behaviour for Endpoint {
             EndpointAnswer::Built(answer) => self.built(cx, answer),
             EndpointAnswer::Flipped(answer) => self.flipped(cx, answer),
             EndpointAnswer::Mapped(reported, answer) => self.mapped(cx, reported, answer),
-            EndpointAnswer::SettleNow => self.settle_now(cx),
             EndpointAnswer::Settled(answer) => self.settled(cx, answer),
             EndpointAnswer::Retry => self.retry(cx),
             EndpointAnswer::LookAgain => self.look_again(),

@@ -59,8 +59,6 @@ pub enum EndpointAnswer {
     Flipped(Result<KernelDone, AskError>),
     /// Its addresses have its identity.
     Mapped(Vec<(IpNet, IpcacheEntry)>, Result<Result<(), KernelError>, AskError>),
-    /// Have links made in place of its filters.
-    SettleNow,
     /// Its filters are links now.
     Settled(Result<KernelDone, AskError>),
     /// Try a failed build again.
@@ -91,7 +89,6 @@ impl Message for EndpointAnswer {
             Self::Built(_) => "Built",
             Self::Flipped(_) => "Flipped",
             Self::Mapped(..) => "Mapped",
-            Self::SettleNow => "SettleNow",
             Self::Settled(_) => "Settled",
             Self::Retry => "Retry",
             Self::LookAgain => "LookAgain",

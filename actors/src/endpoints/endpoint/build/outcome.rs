@@ -55,9 +55,7 @@ impl Endpoint {
                 Err(PatchError::Failed(lack.to_string()))
             }
         };
-        let creator = self.desired.creator.take();
-        let is_new = creator.is_some();
-        if let Some(reply) = creator {
+        if let Some(reply) = self.desired.creator.take() {
             let failed = |error: PatchError| CreateError::Failed(error.to_string());
             reply.send(answer.clone().map_err(failed));
         }
@@ -66,10 +64,7 @@ impl Endpoint {
         if let Some(stored) = self.desired.stored.take() {
             return self.build_from(cx, stored);
         }
-        match is_new {
-            true => self.settle_later(cx),
-            false => self.settle(cx),
-        }
+        self.settle(cx);
         if !self.record.on_disk {
             // The kernel's own record stands in for the file meanwhile.
             self.retry_in(cx, RETRY_MAX);

@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    endpoints::{
-        endpoint::SETTLE_AFTER,
-        supervisor::{EndpointReference, EndpointsMsg},
-    },
+    endpoints::supervisor::{EndpointReference, EndpointsMsg},
     model::EndpointId,
     testing::{Residue, World, pod, spec},
 };
@@ -44,7 +41,7 @@ fn links_that_are_made_late_do_not_outlive_the_endpoint() {
     let world = World::new();
     let before = Residue::of(&world);
     let mut created = world.begin_create(spec(1));
-    // Built, but its links are not made yet.
+    // Built, but its links are still being made.
     loop {
         world.life().universe.settle();
         if created.now().is_some_and(|answer| answer.unwrap().is_ok()) {
@@ -52,12 +49,6 @@ fn links_that_are_made_late_do_not_outlive_the_endpoint() {
         }
         assert!(world.kernel.step(0) || world.disk.step());
     }
-    // No moment before: who makes the next pod would wait for them.
-    let universe = &world.life().universe;
-    let moment = Duration::from_millis(1);
-    universe.advance(SETTLE_AFTER - moment);
-    assert_eq!(world.kernel.jobs(), 0);
-    universe.advance(moment);
     assert_eq!(world.kernel.jobs(), 1);
     let target = EndpointReference::Id(EndpointId(1));
     let mut deleted = world
