@@ -32,10 +32,20 @@ export function byId(id) {
   return document.getElementById(id);
 }
 
-/** Replaces what an element holds. */
+/** Replaces what an element holds. Who has the focus in it keeps it: the same thing, drawn anew, gets it. */
 export function put(element, ...children) {
+  const held = element === document.activeElement || !element.contains(document.activeElement) ? undefined : document.activeElement;
+  const place = held && alike(element, held).indexOf(held);
   element.replaceChildren(...children.flat(Infinity).filter((child) => child !== undefined && child !== null && child !== false));
+  if (held) (held.isConnected ? held : alike(element, held)[place])?.focus({ preventScroll: true });
   return element;
+}
+
+/** What is within an element and is for people the same as that. */
+function alike(element, wanted) {
+  // A choice has its options as text.
+  const name = (it) => it.getAttribute("aria-label") ?? (it.matches("select") ? "" : it.textContent);
+  return [...element.querySelectorAll(wanted.tagName)].filter((it) => name(it) === name(wanted));
 }
 
 /** Sets text only if it differs, so that nothing is laid out anew in vain. */
