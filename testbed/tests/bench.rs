@@ -107,6 +107,8 @@ fn cni_tells_our_plugin_and_another() {
     for (name, unit, n) in [
         ("cni.add", "s", 2),
         ("cni.bridge", "s", 2),
+        ("cni.add_in_a_row", "s", 2),
+        ("cni.bridge_in_a_row", "s", 2),
         ("cni.add_at_once", "s", 40),
         ("cni.bridge_at_once", "s", 40),
         ("cni.ratio", "ratio", 1),

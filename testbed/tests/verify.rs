@@ -92,6 +92,11 @@ fn what_somebody_damages_is_named_by_its_guarantee_and_nothing_else_is() {
         ensure!(verdict["endpoints"] == 2 && verdict["services"] == 1, "{verdict}");
 
         let id = id_of(&node, "shop/web")?;
+        // Links come a little after the pod.
+        let links = node.bpf_root().join("cilium/endpoints").join(id.to_string()).join("links");
+        node.wait("its programs run by no links", |_| {
+            Ok(fs::read_dir(&links).is_ok_and(|links| links.count() == 2))
+        })?;
         let give_back = lose_policy_row(&node, id)?;
         breaks(&node, 2, &["shop/web", "its policy map has"])?;
         give_back()?;
@@ -115,7 +120,6 @@ fn what_somebody_damages_is_named_by_its_guarantee_and_nothing_else_is() {
 
         node.kill_agent()?;
         is_well(&node)?;
-        let links = node.bpf_root().join("cilium/endpoints").join(id.to_string()).join("links");
         for link in fs::read_dir(&links).with_context(|| links.display().to_string())? {
             fs::remove_file(link?.path())?;
         }

@@ -62,6 +62,7 @@ pub use peers::{EndpointPeers, Settings};
 pub use reference::IdentityReference;
 pub use requests::{CreateError, Level, Patch, PatchError};
 pub use restored::RestoredEndpoint;
+pub use settle::SETTLE_AFTER;
 pub use spec::EndpointSpec;
 pub use state::EndpointState;
 pub use view::{BuildCounts, EndpointView, HealthState, HealthView, Realised};

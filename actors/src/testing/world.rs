@@ -346,11 +346,13 @@ impl World {
         })
     }
 
-    /// Makes an endpoint; time stands still.
+    /// Makes an endpoint, and gives it the time until its programs run by links.
     pub fn create(&self, spec: EndpointSpec) -> Created {
         let mut answer = self.begin_create(spec);
         self.settle();
-        answer.now().expect("an answer").expect("an answer that is none")
+        let answer = answer.now().expect("an answer").expect("an answer that is none");
+        self.advance(crate::endpoints::endpoint::SETTLE_AFTER);
+        answer
     }
 
     /// Deletes an endpoint; how many things could not be removed, `None` if there is none.

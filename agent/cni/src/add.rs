@@ -55,7 +55,7 @@ pub(super) async fn add(
     let asked = cancel.race(call.client.get("/config"));
     let making = async {
         others_first().await;
-        interface::create(&call.invocation, &mut namespaces, DEVICE_MTU)
+        make_pair(call, &mut namespaces)
     };
     let (agent, allocated, made) = tokio::join!(asked, allocate(call, undo), making);
     note_pair(call, undo, &made);
@@ -69,11 +69,7 @@ pub(super) async fn add(
 
     let (host, mut container) =
         own_pair(call, undo, &mut namespaces, made?, earlier.as_ref()).await?;
-    interface::set_mtu(&mut namespaces, [&host, &container], mtu(&agent))?;
     container.mtu = mtu(&agent);
-    let has_ipv6 = addresses.iter().any(|(address, _)| address.is_ipv6());
-    Sysctl::default().prepare_host_side(&host.name, has_ipv6)?;
-    attachment::begin(call, &mut namespaces.node, &host)?;
     cancel.check()?;
     tracing::debug!(host = host.name, ifindex = host.ifindex, "interface made");
 
@@ -83,7 +79,7 @@ pub(super) async fn add(
     let request = EndpointChangeRequest { properties, ..request };
     let configuring = async {
         others_first().await;
-        interface::configure(&mut namespaces, &container, &addresses)
+        interface::configure(&mut namespaces, &host, &container, &addresses)
     };
     let (mac, routers) = tokio::join!(put_endpoint(call, &request, undo, cancel), configuring);
     let (mac, routers) = (mac?, routers?);
@@ -146,6 +142,17 @@ async fn others_first() {
     }
 }
 
+/// Makes the pair, with all that is known of it before the agent has answered; `None` if one of their names is
+/// taken.
+fn make_pair(call: &Call, namespaces: &mut Namespaces) -> Result<Option<(Link, Link)>, CniError> {
+    let made = interface::create(&call.invocation, namespaces, DEVICE_MTU)?;
+    if let Some((host, _)) = &made {
+        attachment::begin(call, &mut namespaces.node, host)?;
+        Sysctl::default().prepare_host_side(&host.name)?;
+    }
+    Ok(made)
+}
+
 /// The pair that this ADD may use. Most often it is made and nothing was in the way: that is looked at if the
 /// agent knows an endpoint of an earlier ADD, or the kernel had an interface of that name.
 async fn own_pair(
@@ -165,7 +172,7 @@ async fn own_pair(
         (None, _) => {}
     }
     attachment::make_room(call, namespaces, earlier).await?;
-    let made = interface::create(&call.invocation, namespaces, DEVICE_MTU);
+    let made = make_pair(call, namespaces);
     note_pair(call, undo, &made);
     made?.ok_or_else(|| {
         let name = interface::host_name(&call.invocation.attachment_id());

@@ -88,30 +88,22 @@ pub(super) fn create(
     Ok(Some((host, container)))
 }
 
-/// Gives both sides that MTU, the host's first.
-pub(super) fn set_mtu(
-    namespaces: &mut Namespaces,
-    [host, container]: [&Link; 2],
-    mtu: u32,
-) -> Result<(), CniError> {
-    if host.mtu != mtu {
-        namespaces.node.set_mtu(host.ifindex, mtu)?;
-    }
-    if container.mtu != mtu {
-        namespaces.container.set_mtu(container.ifindex, mtu)?;
-    }
-    Ok(())
-}
-
 /// Gives the container's side its addresses, brings it up and routes through the router of each
 /// address: everything where nothing is routed yet, else only what is sent from that address, for
-/// another interface of the container has the default route. Answers whose routers have it now.
+/// another interface of the container has the default route. Both sides get the container's MTU. Answers whose
+/// routers have the default route now.
 pub(super) fn configure(
     namespaces: &mut Namespaces,
+    host: &Link,
     container: &Link,
     addresses: &[(IpAddr, IpAddr)],
 ) -> Result<Vec<IpAddr>, CniError> {
+    if host.mtu != container.mtu {
+        namespaces.node.set_mtu(host.ifindex, container.mtu)?;
+        namespaces.container.set_mtu(container.ifindex, container.mtu)?;
+    }
     if addresses.iter().any(|(address, _)| address.is_ipv6()) {
+        Sysctl::default().forward_ipv6(&host.name)?;
         namespaces.netns.visit(|| Sysctl::default().enable_ipv6(&container.name))??;
     }
     let socket = &mut namespaces.container;

@@ -151,8 +151,9 @@ impl Place {
         let outside = node.create_veth(&veth)?.ok_or(PlaceTrouble::Vanished(HEALTH_DEVICE))?;
         let has_ipv6 = desired.addresses.ipv6.is_some();
         let sysctl = Sysctl::at(self.procfs.join("sys/net"));
-        sysctl.prepare_host_side(HEALTH_DEVICE, has_ipv6)?;
+        sysctl.prepare_host_side(HEALTH_DEVICE)?;
         if has_ipv6 {
+            sysctl.forward_ipv6(HEALTH_DEVICE)?;
             // Of the namespace itself: the node's parameters may be mounted elsewhere, and are another's.
             netns.visit(|| sysctl.enable_ipv6(INSIDE))??;
         }

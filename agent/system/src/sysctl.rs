@@ -62,18 +62,22 @@ impl Sysctl {
     /// itself, and a container is no router. Nobody else can have the node's address there: while the
     /// kernel asked for that, a second or two, what it forwards to a new pod by IPv6 would wait; it does
     /// still where somebody has set `conf/all/accept_dad`, which is 0 by default.
-    ///
-    /// An endpoint without an IPv6 address has nothing forwarded by IPv6: a change of that waits for the
-    /// kernel's lock over all interfaces (RTNL), and asks for it over and over while others have it.
-    pub fn prepare_host_side(&self, ifname: &str, has_ipv6: bool) -> Result<(), SysctlError> {
+    pub fn prepare_host_side(&self, ifname: &str) -> Result<(), SysctlError> {
         self.set(&format!("ipv4/conf/{ifname}/rp_filter"), "0")?;
         self.set(&format!("ipv4/conf/{ifname}/forwarding"), "1")?;
         if self.root.join("ipv6/conf").join(ifname).is_dir() {
             self.set(&format!("ipv6/conf/{ifname}/accept_ra"), "0")?;
             self.set(&format!("ipv6/conf/{ifname}/accept_dad"), "0")?;
-            if has_ipv6 {
-                self.set(&format!("ipv6/conf/{ifname}/forwarding"), "1")?;
-            }
+        }
+        Ok(())
+    }
+
+    /// Has IPv6 forwarded at the host side of an endpoint with an IPv6 address. Any other goes without: a
+    /// change of that waits for the kernel's lock over all interfaces (RTNL), and asks for it over and over while
+    /// others have it.
+    pub fn forward_ipv6(&self, ifname: &str) -> Result<(), SysctlError> {
+        if self.root.join("ipv6/conf").join(ifname).is_dir() {
+            self.set(&format!("ipv6/conf/{ifname}/forwarding"), "1")?;
         }
         Ok(())
     }
@@ -213,7 +217,7 @@ mod tests {
     #[test]
     fn an_absent_interface_is_named() {
         let (_dir, sysctl) = tree(&[]);
-        let error = sysctl.prepare_host_side("lxc1", true).unwrap_err().to_string();
+        let error = sysctl.prepare_host_side("lxc1").unwrap_err().to_string();
         assert!(error.contains("ipv4/conf/lxc1/rp_filter") && error.contains("gone"), "{error}");
     }
 }

@@ -23,6 +23,8 @@ const BRIDGE: [&str; 2] = ["/usr/lib/cni/bridge", "/opt/cni/bin/bridge"];
 const WARMING: usize = 5;
 /// How many pods are made at once.
 const AT_ONCE: usize = 20;
+/// Between one pod of a row and the next.
+const PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
     let bridge = BRIDGE.iter().map(Path::new).find(|path| path.is_file());
@@ -42,10 +44,11 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
         },
     });
     let mut alone = [Figure::new("cni.add", Unit::Seconds).below(0.008), named("cni.bridge")];
+    let mut row = [named("cni.add_in_a_row"), named("cni.bridge_in_a_row")];
     let mut together = [named("cni.add_at_once"), named("cni.bridge_at_once")];
     let rounds = usize::from(options.rounds);
     let progress = Progress::new(options.json);
-    let bar = progress.bar("making pods", 4 * rounds);
+    let bar = progress.bar("making pods", 6 * rounds);
     // Who is first may find something warmer or colder.
     let order = |round: usize| if round.is_multiple_of(2) { [0, 1] } else { [1, 0] };
     let plugin = |whose: usize| (whose == 1).then_some((bridge, &others));
@@ -67,6 +70,19 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
         }
     }
     forget(&node, left)?;
+    // They stay: what a plugin leaves for later falls upon the pods after it.
+    for (whose, figure) in row.iter_mut().enumerate() {
+        let mut staying = Vec::new();
+        for nth in 0..rounds {
+            let (times, pods) = made(&node, &format!("row-{nth}-{whose}"), 1, plugin(whose))?;
+            times.into_iter().for_each(|time| figure.push_time(time));
+            staying.extend(pods);
+            bar.inc(1);
+            thread::sleep(PAUSE);
+        }
+        delete(&node, &staying, plugin(whose))?;
+        forget(&node, staying)?;
+    }
     for round in 0..rounds {
         for whose in order(round) {
             let name = format!("many-{round}-{whose}");
@@ -88,7 +104,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
         ratio("cni.ratio_at_once", middle(&together)),
         ratio("cni.ratio_at_once_90", [together[0].rank(90), together[1].rank(90)]),
     ];
-    Ok(alone.into_iter().chain(together).chain(ratios).collect())
+    Ok(alone.into_iter().chain(row).chain(together).chain(ratios).collect())
 }
 
 fn named(name: &'static str) -> Figure {
@@ -98,6 +114,18 @@ fn named(name: &'static str) -> Figure {
 /// Makes that many pods at once, and takes their networks away again: how long each call took, and the pods,
 /// whose namespaces are left.
 fn added(
+    node: &Node,
+    name: &str,
+    count: usize,
+    other: Option<(&Path, &Value)>,
+) -> Result<(Vec<Duration>, Vec<Pod>)> {
+    let (times, pods) = made(node, name, count, other)?;
+    delete(node, &pods, other)?;
+    Ok((times, pods))
+}
+
+/// Makes that many pods at once: how long each call took, and the pods.
+fn made(
     node: &Node,
     name: &str,
     count: usize,
@@ -119,13 +147,15 @@ fn added(
         let ended = calls.into_iter().map(|call| call.join().ok().context("a call panicked")?);
         ended.collect::<Result<Vec<_>>>()
     })?;
-    for pod in &pods {
-        match other {
-            Some((plugin, config)) => cni::call_other(plugin, config, "DEL", pod)?,
-            None => cni::del(node, pod)?,
-        }
-    }
     Ok((times, pods))
+}
+
+/// Takes the networks of pods away again.
+fn delete(node: &Node, pods: &[Pod], other: Option<(&Path, &Value)>) -> Result<()> {
+    pods.iter().try_for_each(|pod| match other {
+        Some((plugin, config)) => cni::call_other(plugin, config, "DEL", pod),
+        None => cni::del(node, pod),
+    })
 }
 
 /// Removes the namespaces of pods.

@@ -14,8 +14,11 @@ use super::binaries;
 const OTHER: &str = "-Os";
 
 /// The packages of the other programs.
-const BESIDE: [&str; 3] =
-    ["--package=volvox-cli", "--package=volvox-cni", "--package=volvox-operator"];
+const BESIDE: [&str; 2] = ["--package=volvox-cli", "--package=volvox-operator"];
+
+/// The plugin as it goes to nodes, whose C library is another's: it needs none of it, and starts sooner. The same
+/// words stand in `agent/packaging/build`.
+const STATIC: [&str; 4] = ["--bin=volvox-cni", "--", "-C", "target-feature=+crt-static"];
 
 /// What brings mutants into a release: see [`volvox_actors::mutants`]. Other builds have them.
 const MUTANTS: [&str; 2] = [
@@ -69,23 +72,36 @@ fn age(path: &Path) -> Option<std::time::SystemTime> {
     fs::metadata(path).and_then(|found| found.modified()).ok()
 }
 
-/// Without flags the environment stays as cargo itself saw it: an empty variable is another one than
-/// none, and would build everything anew each time.
 fn cargo(bpf_flags: Option<&str>) -> Result<()> {
     let release = binaries::directory()?.ends_with("release");
+    let mut agent = vec!["build", "--bins", "--package=volvox-agent"];
+    // As this one was built: otherwise all that both need would be built anew.
+    agent.extend(cfg!(feature = "etcd-rs").then_some("--features=volvox-agent/etcd-rs"));
+    // Of another agent nobody wants the other programs.
+    if bpf_flags.is_some() {
+        agent.extend(if release { &MUTANTS[..] } else { &[] });
+        return run(&agent, release, bpf_flags);
+    }
+    agent.extend(BESIDE);
+    if release {
+        run(&agent, release, None)?;
+        return run(&[&["rustc", "--package=volvox-cni"], &STATIC[..]].concat(), release, None);
+    }
+    agent.push("--package=volvox-cni");
+    run(&agent, release, None)
+}
+
+/// Without flags the environment stays as cargo itself saw it: an empty variable is another one than
+/// none, and would build everything anew each time.
+fn run(arguments: &[&str], release: bool, bpf_flags: Option<&str>) -> Result<()> {
+    let (verb, rest) = arguments.split_first().context("no verb")?;
     let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["build", "--quiet", "--bins", "--package=volvox-agent"])
-        // Of another agent nobody wants the other programs.
-        .args(if bpf_flags.is_none() { &BESIDE[..] } else { &[] })
-        .arg("--profile")
-        .arg(if release { "release" } else { "dev" })
-        .args(if release && bpf_flags.is_some() { &MUTANTS[..] } else { &[] })
-        // As this one was built: otherwise all that both need would be built anew.
-        .args(cfg!(feature = "etcd-rs").then_some("--features=volvox-agent/etcd-rs"))
+        .args([*verb, "--quiet", "--profile", if release { "release" } else { "dev" }])
+        .args(rest)
         .envs(bpf_flags.map(|flags| ("VOLVOX_BPF_CFLAGS", flags)))
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status()
-        .context("cannot start cargo, which builds the agent")?;
-    ensure!(status.success(), "cargo cannot build the agent's programs");
+        .context("cannot start cargo, which builds the programs")?;
+    ensure!(status.success(), "cargo cannot build the programs");
     Ok(())
 }

@@ -18,6 +18,7 @@ use super::{
     record::{Lasting, StoredEndpoint},
     reference::IdentityReference,
     results::Results,
+    save::Saving,
     target::TargetPolicy,
     trigger::{PendingRequests, Trigger},
     view::EndpointView,
@@ -50,6 +51,7 @@ pub struct Endpoint {
     /// What the ipcache holds of it, as far as it said so.
     pub(super) mapped: Option<Vec<(IpNet, IpcacheEntry)>>,
     pub(super) phase: EndpointPhase,
+    pub(super) saving: Saving,
     pub(super) desired: PendingRequests,
     pub(super) datapath: Datapath,
     pub(super) interface: InterfaceWatch,
@@ -160,6 +162,7 @@ impl Endpoint {
                 realised: Arc::default(),
                 mapped: None,
                 phase: EndpointPhase::Idle,
+                saving: Saving::default(),
                 desired: PendingRequests::default(),
                 datapath: Datapath { known: known.take(), ..Datapath::default() },
                 interface: InterfaceWatch::default(),
@@ -231,7 +234,7 @@ impl Behaviour for Endpoint {
             }
             EndpointAnswer::Identified(answer) => self.identified(cx, answer),
             EndpointAnswer::Learned(answer) => self.learned(cx, answer),
-            EndpointAnswer::Saved(answer) => self.saved(cx, answer),
+            EndpointAnswer::Saved(write, answer) => self.saved(cx, write, answer),
             EndpointAnswer::Resolved(answer) => {
                 self.resolved(cx, answer.map(TargetPolicy::Resolved))
             }
@@ -242,6 +245,7 @@ impl Behaviour for Endpoint {
             EndpointAnswer::Built(answer) => self.built(cx, answer),
             EndpointAnswer::Flipped(answer) => self.flipped(cx, answer),
             EndpointAnswer::Mapped(reported, answer) => self.mapped(cx, reported, answer),
+            EndpointAnswer::SettleNow => self.settle_now(cx),
             EndpointAnswer::Settled(answer) => self.settled(cx, answer),
             EndpointAnswer::Retry => self.retry(cx),
             EndpointAnswer::LookAgain => self.look_again(),

@@ -41,8 +41,8 @@ pub enum EndpointAnswer {
     Identified(Result<IdentityReference, String>),
     /// Everyone's policy knows that identity.
     Learned(Result<u64, AskError>),
-    /// The state file is written.
-    Saved(Result<Result<(), DiskError>, AskError>),
+    /// The state file is written, by the write of that number.
+    Saved(u64, Result<Result<(), DiskError>, AskError>),
     /// The policy it is to have.
     Resolved(Result<Arc<EndpointPolicy>, AskError>),
     /// The same for one whose policy the kernel holds: none while nobody knows another.
@@ -59,6 +59,8 @@ pub enum EndpointAnswer {
     Flipped(Result<KernelDone, AskError>),
     /// Its addresses have its identity.
     Mapped(Vec<(IpNet, IpcacheEntry)>, Result<Result<(), KernelError>, AskError>),
+    /// Have links made in place of its filters.
+    SettleNow,
     /// Its filters are links now.
     Settled(Result<KernelDone, AskError>),
     /// Try a failed build again.
@@ -80,7 +82,7 @@ impl Message for EndpointAnswer {
             Self::Inherited { .. } => "Inherited",
             Self::Identified(_) => "Identified",
             Self::Learned(_) => "Learned",
-            Self::Saved(_) => "Saved",
+            Self::Saved(..) => "Saved",
             Self::Resolved(_) => "Resolved",
             Self::ResolvedOrRetained(_) => "ResolvedOrKept",
             Self::PoliciesKnown(_) => "PoliciesKnown",
@@ -89,6 +91,7 @@ impl Message for EndpointAnswer {
             Self::Built(_) => "Built",
             Self::Flipped(_) => "Flipped",
             Self::Mapped(..) => "Mapped",
+            Self::SettleNow => "SettleNow",
             Self::Settled(_) => "Settled",
             Self::Retry => "Retry",
             Self::LookAgain => "LookAgain",

@@ -38,6 +38,11 @@ impl Endpoint {
         self.store(trigger);
     }
 
+    /// Whether it is being created: somebody waits until it is there.
+    pub(super) fn is_new(&self) -> bool {
+        self.desired.creator.is_some()
+    }
+
     /// Whether it was told to begin, in this life of its actor.
     pub(super) fn is_begun(&self) -> bool {
         let under_way = self.phase.is_building() || self.naming.identification.is_some();

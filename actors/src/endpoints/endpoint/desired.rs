@@ -28,7 +28,7 @@ impl Endpoint {
             chained: self.record.spec.is_chained(),
             config: rows.config,
             lxc: rows.lxc,
-            record: (!known.record.is_right || known.record.unsaved == self.record.on_disk)
+            record: (!known.record.is_right || known.record.unsaved != self.is_unsaved())
                 .then(|| self.kernel_record()),
             policy: self.with_room(policy, known),
             rows_max: self.peers.settings.policy_rows_max,
@@ -77,7 +77,7 @@ impl Endpoint {
             pod_name,
             pod_uid: spec.pod_uid.clone(),
             own_options: options::pack(&self.record.own_options),
-            unsaved: !self.record.on_disk,
+            unsaved: self.is_unsaved(),
             chained: spec.is_chained(),
         }
     }

@@ -183,7 +183,7 @@ impl Endpoint {
         if !self.has_identity(&labels, identity.id) {
             self.record.identity = identity.id;
             self.record.identity_labels = labels;
-            self.record.on_disk = false;
+            self.outdate();
             if let Some(known) = &mut self.datapath.known {
                 known.record.is_right = false;
             }

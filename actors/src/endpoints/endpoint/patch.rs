@@ -71,7 +71,7 @@ impl Endpoint {
         }
         self.record.spec = Arc::new(spec);
         self.edition += 1;
-        self.record.on_disk = false;
+        self.outdate();
         self.naming.stale = true;
         if let Some(known) = &mut self.datapath.known {
             known.record.is_right = false;

@@ -13,12 +13,12 @@
 use std::mem;
 
 use super::{
-    CreateError, messages::Creator, plan::EndpointPlan, target::TargetPolicy, trigger::Trigger,
+    CreateError, build::BuildStage, messages::Creator, plan::EndpointPlan, target::TargetPolicy,
+    trigger::Trigger,
 };
 use crate::{
     endpoints::build_queue::Permit,
     host::{Reply, Time},
-    policy::rules::Changed,
     ports::KernelOp,
 };
 
@@ -30,8 +30,7 @@ pub(super) enum EndpointPhase {
     Idle,
     /// A build waits for an answer.
     Building(Build, BuildWait),
-    /// Its teardown waits for an answer. In a crash whoever waits for the build of which that is
-    /// hears of it first.
+    /// Its teardown waits for an answer.
     TearingDown(TeardownWait, Teardown),
     /// Nothing is left of it.
     Gone,
@@ -56,8 +55,7 @@ impl EndpointPhase {
     /// What it waits for, for people.
     pub(super) fn step(&self) -> Option<&'static str> {
         match self {
-            Self::Building(build, _)
-            | Self::TearingDown(TeardownWait::StateFile { build, .. }, _) => Some(build.step),
+            Self::Building(build, _) => Some(build.step),
             _ => None,
         }
     }
@@ -115,8 +113,6 @@ pub(super) struct Build {
 
 /// What a build waits for.
 pub(super) enum BuildWait {
-    /// The state file is written, as of that edition of the endpoint.
-    StateFile { edition: u64, brought: Option<Changed> },
     /// The policy.
     Policy,
     /// A permit.
@@ -127,6 +123,8 @@ pub(super) enum BuildWait {
     PolicyMap(TargetPolicy, Permit),
     /// What is built aside.
     Aside(TargetPolicy, Permit, EndpointPlan),
+    /// The state file, before that may come.
+    StateFile(BuildStage),
     /// The flip.
     Flip(TargetPolicy, EndpointPlan),
     /// The rows of the ipcache.
@@ -137,12 +135,12 @@ impl BuildWait {
     /// Its name for people.
     pub(super) fn step(&self) -> &'static str {
         match self {
-            Self::StateFile { .. } => "state file",
             Self::Policy => "policy",
             Self::Permit(_) => "permit",
             Self::Snapshot(..) => "read the kernel",
             Self::PolicyMap(..) => "read the policy map",
             Self::Aside(..) => "build aside",
+            Self::StateFile(_) => "state file",
             Self::Flip(..) => "flip",
             Self::Ipcache(_) => "ipcache",
         }
@@ -165,8 +163,8 @@ pub(super) struct Teardown {
 
 /// What a teardown waits for.
 pub(super) enum TeardownWait {
-    /// The state file that a build has written, as of that edition.
-    StateFile { build: Build, edition: u64 },
+    /// The state file, which the disk is at.
+    StateFile,
     /// These steps in the kernel.
     Kernel(Vec<KernelOp>),
     /// The ipcache.

@@ -11,11 +11,43 @@ use crate::{
     host::{AskError, Cx},
     model::Labels,
     ports::{DiskError, FsOp},
-    state_directory::{EndpointRecord, OperatorLabels, Options, SecurityLabels},
+    state_directory::{EndpointRecord, OperatorLabels, Options, SecurityLabels, commit_plan},
 };
 
 /// How long the disk may take.
 const DISK_PATIENCE: Duration = Duration::from_secs(60);
+
+/// What the disk makes of the state file, beside a build.
+#[derive(Debug, Default)]
+pub(super) struct Saving {
+    /// How many it was given.
+    writes: u64,
+    /// It has not answered the last one.
+    is_under_way: bool,
+    /// The last one is not what is to be written now.
+    outdated: bool,
+    /// Why the last one was not written, until a build has heard of it.
+    error: Option<String>,
+}
+
+impl Saving {
+    pub(super) fn is_under_way(&self) -> bool {
+        self.is_under_way
+    }
+
+    /// Whether the disk is at what is to be written now.
+    pub(super) fn is_up_to_date(&self) -> bool {
+        self.is_under_way && !self.outdated
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.error.is_some()
+    }
+
+    pub(super) fn take_error(&mut self) -> Option<String> {
+        self.error.take()
+    }
+}
 
 impl Endpoint {
     /// Has its state directories written, behind what was to be done there before.
@@ -30,44 +62,59 @@ impl Endpoint {
         self.peers.disk.submit(ops, reply);
     }
 
-    /// Its state file was written for a build. That goes on, or the teardown does that waited.
+    /// Its state file says no more what is so.
+    pub(super) fn outdate(&mut self) {
+        self.record.on_disk = false;
+        self.saving.outdated = true;
+    }
+
+    /// Whether its state file, if there is one, says something else than the kernel's record is to say. That of a
+    /// new endpoint is on its way, and there is no older one.
+    pub(super) fn is_unsaved(&self) -> bool {
+        !(self.record.on_disk || self.is_new() && !self.saving.has_failed())
+    }
+
+    /// Has its state file written as it is to be now.
+    pub(super) fn save(&mut self, cx: &mut Cx<'_, Self>) {
+        let writes = self.saving.writes + 1;
+        self.saving = Saving { writes, is_under_way: true, ..Saving::default() };
+        let ops = commit_plan(&self.state_file());
+        self.write(cx, ops, move |answer| EndpointAnswer::Saved(writes, answer));
+    }
+
+    /// Its state file was written, or not. Who waited for that goes on: a build, or the teardown.
     pub(super) fn saved(
         &mut self,
         cx: &mut Cx<'_, Self>,
+        write: u64,
         answer: Result<Result<(), DiskError>, AskError>,
     ) {
-        match mem::take(&mut self.phase) {
-            EndpointPhase::Building(build, BuildWait::StateFile { edition, brought }) => {
-                let error = self.note_saved(edition, answer);
-                self.build_saved(cx, build, brought, error.as_deref());
-            }
-            EndpointPhase::TearingDown(TeardownWait::StateFile { build, edition }, down) => {
-                self.note_saved(edition, answer);
-                self.tear_down_saved(cx, down, build);
-            }
-            // Whoever has it written waits for that.
-            other => self.phase = other,
-        }
-    }
-
-    /// Notes what became of the state file: why it was not written, if so.
-    fn note_saved(
-        &mut self,
-        edition: u64,
-        answer: Result<Result<(), DiskError>, AskError>,
-    ) -> Option<String> {
         let error = match answer {
             Ok(Ok(())) => {
                 self.lasting.untidied.clear();
-                // Not what was changed while it was being written.
-                self.record.on_disk = edition == self.edition;
                 None
             }
             Ok(Err(error)) => Some(error.to_string()),
             Err(error) => Some(error.to_string()),
         };
+        if write != self.saving.writes {
+            // The disk has a newer one behind it.
+            return self.remember();
+        }
+        // Not what was changed while it was being written.
+        self.record.on_disk = error.is_none() && !self.saving.outdated;
         self.remember();
-        error
+        (self.saving.is_under_way, self.saving.error) = (false, error);
+        match mem::take(&mut self.phase) {
+            EndpointPhase::Building(build, BuildWait::StateFile(next)) => {
+                self.advance(cx, build, next);
+            }
+            EndpointPhase::TearingDown(TeardownWait::StateFile, down) => {
+                self.take_all_down(cx, down);
+            }
+            // Nobody has come so far yet.
+            other => self.phase = other,
+        }
     }
 
     /// Has the next run begin with what is so.

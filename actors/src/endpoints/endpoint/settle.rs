@@ -11,12 +11,34 @@ use crate::{
 /// How long the kernel may take: it makes the links of a whole node one after the other.
 const PATIENCE: Duration = Duration::from_secs(600);
 
+/// How long after an endpoint was created its links are made. Making one holds the kernel's lock of networks
+/// until no processor runs what was there before: a tenth of a second for an endpoint, in which nobody makes an
+/// interface. A pod seldom comes alone.
+pub const SETTLE_AFTER: Duration = Duration::from_secs(5);
+
 impl Endpoint {
+    /// Has links made once those who make pods have had their time.
+    pub(super) fn settle_later(&mut self, cx: &mut Cx<'_, Self>) {
+        if self.lacks_links() && !std::mem::replace(&mut self.datapath.settles_later, true) {
+            cx.after(SETTLE_AFTER, EndpointAnswer::SettleNow);
+        }
+    }
+
+    /// The time has come. After a build that is under way it is set again.
+    pub(super) fn settle_now(&mut self, cx: &mut Cx<'_, Self>) {
+        self.datapath.settles_later = false;
+        if self.phase.is_idle() && !self.datapath.busy {
+            self.settle(cx);
+        }
+    }
+
+    fn lacks_links(&self) -> bool {
+        self.datapath.known.as_ref().is_some_and(|known| known.attached() && !known.settled())
+    }
+
     /// Has links made, if its programs are attached by filters and nobody is at it.
     pub(super) fn settle(&mut self, cx: &mut Cx<'_, Self>) {
-        let desired =
-            self.datapath.known.as_ref().is_some_and(|known| known.attached() && !known.settled());
-        if !desired || std::mem::replace(&mut self.datapath.settling, true) {
+        if !self.lacks_links() || std::mem::replace(&mut self.datapath.settling, true) {
             return;
         }
         let ops = vec![self.settle_op()];

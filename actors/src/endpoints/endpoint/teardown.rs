@@ -31,7 +31,7 @@ use super::{
     actor::answer_all,
     answers::EndpointAnswer,
     build::{KERNEL_PATIENCE, RETRY_BASE, RETRY_MAX},
-    phase::{Build, BuildWait, EndpointPhase, Teardown, TeardownWait},
+    phase::{EndpointPhase, Teardown, TeardownWait},
     plan::teardown,
 };
 use crate::{
@@ -151,30 +151,19 @@ impl Endpoint {
         }
         // What the disk is at is waited for, so that nothing overtakes it; the kernel's jobs are done
         // in order.
-        match mem::take(&mut self.phase) {
-            EndpointPhase::Building(build, BuildWait::StateFile { edition, .. }) => {
-                self.phase =
-                    EndpointPhase::TearingDown(TeardownWait::StateFile { build, edition }, down);
-            }
-            EndpointPhase::Building(build, awaited) => {
-                answer_all(build.trigger.waiting, &Err(PatchError::NotFound));
-                // A permit goes back after that.
-                drop(awaited);
-                self.take_all_down(cx, down);
-            }
-            EndpointPhase::Idle | EndpointPhase::TearingDown(..) | EndpointPhase::Gone => {
-                self.take_all_down(cx, down)
-            }
+        if let EndpointPhase::Building(build, awaited) = mem::take(&mut self.phase) {
+            answer_all(build.trigger.waiting, &Err(PatchError::NotFound));
+            // A permit goes back after that.
+            drop(awaited);
+        }
+        if self.saving.is_under_way() {
+            self.phase = EndpointPhase::TearingDown(TeardownWait::StateFile, down);
+        } else {
+            self.take_all_down(cx, down);
         }
     }
 
-    /// The disk is done with the state file of a build that ends here.
-    pub(super) fn tear_down_saved(&mut self, cx: &mut Cx<'_, Self>, down: Teardown, build: Build) {
-        answer_all(build.trigger.waiting, &Err(PatchError::NotFound));
-        self.take_all_down(cx, down);
-    }
-
-    fn take_all_down(&mut self, cx: &mut Cx<'_, Self>, down: Teardown) {
+    pub(super) fn take_all_down(&mut self, cx: &mut Cx<'_, Self>, down: Teardown) {
         let ops = teardown(self.id, &self.record.spec);
         self.take_down(cx, down, TeardownStage::Kernel(ops));
     }

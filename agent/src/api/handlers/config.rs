@@ -33,14 +33,15 @@ const CHANGES_MAX: usize = 64;
 pub(crate) async fn get(State(api): State<Api>) -> Answer {
     let facts = &api.facts;
     let spec = spec(&api);
-    let node = api.gateway.ask("GET /config", |node| &node.node, NodeMsg::Show).await?.facts;
+    let own = api.gateway.ask("GET /config", |node| &node.node, NodeMsg::Show).await?;
+    let node = &own.facts;
     ok(&Configuration {
         status: ConfigurationStatus {
             gro_ipv4_max_size: OFFLOAD_BYTES_MAX,
             gro_max_size: OFFLOAD_BYTES_MAX,
             gso_ipv4_max_size: OFFLOAD_BYTES_MAX,
             gso_max_size: OFFLOAD_BYTES_MAX,
-            addressing: addressing(&api).await?,
+            addressing: addressing(&api, &own),
             daemon_configuration_map: facts.settings.clone(),
             datapath_mode: "veth".to_owned(),
             device_mtu: node.mtu,

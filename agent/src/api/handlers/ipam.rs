@@ -19,7 +19,7 @@ use volvox_inspect::http::{Answer, ApiError, json_response};
 use volvox_rest::models::{AddressPair, IpamAddressResponse, IpamResponse, NodeAddressingElement};
 
 use super::{
-    node::addressing,
+    node::{addressing, status},
     query::{first, query},
 };
 use crate::api::{Api, extract::Segment};
@@ -55,18 +55,14 @@ pub(crate) async fn allocate(State(api): State<Api>, uri: Uri, headers: HeaderMa
     api.opening.wait().await?;
     let expires =
         given.is_some_and(|given| given.eq_ignore_ascii_case("true")).then_some(EXPIRATION);
-    let allocated = api
-        .gateway
-        .ask(
-            format!("POST /ipam for {owner}"),
-            |node| &node.ipam,
-            move |reply| IpamMsg::Allocate { family, owner, pool, expires, reply },
-        )
-        .await?
-        .map_err(refused)?;
+    let what = format!("POST /ipam for {owner}");
+    let allocate = move |reply| IpamMsg::Allocate { family, owner, pool, expires, reply };
+    let allocation = api.gateway.ask(what, |node| &node.ipam, allocate);
+    let (allocated, own) = tokio::join!(allocation, status(&api));
+    let allocated = allocated?.map_err(refused)?;
     let unmasqueraded = allocated.unmasqueraded;
     let address = address_pair(allocated, expires.is_some());
-    let host_addressing = addressing(&api).await?;
+    let host_addressing = addressing(&api, &own?);
     let whole = |ip: Option<IpAddr>, lease: &str, own: Option<&NodeAddressingElement>| {
         let (ip, own) = (ip?, own?);
         let Families { ipv4, ipv6 } = unmasqueraded;

@@ -44,7 +44,7 @@ pub(crate) async fn cluster(State(api): State<Api>) -> Answer {
 async fn own(api: &Api) -> Result<ClusterNode, ApiError> {
     let node = status(api).await?;
     let first = |v4: bool| node.addresses.iter().find(|address| address.is_ipv4() == v4).copied();
-    let mut primary_address = addressing(api).await?;
+    let mut primary_address = addressing(api, &node);
     if let Some(ipv4) = &mut primary_address.ipv4 {
         ipv4.ip = first(true);
     }
@@ -143,8 +143,8 @@ pub(crate) async fn ids(State(api): State<Api>) -> Answer {
 }
 
 /// The pools, and the addresses that pods route through.
-pub(super) async fn addressing(api: &Api) -> Result<NodeAddressing, ApiError> {
-    let router = status(api).await?.router;
+pub(super) fn addressing(api: &Api, node: &NodeStatus) -> NodeAddressing {
+    let router = node.router;
     let element = |range: Option<String>, ip| {
         range.map(|alloc_range| NodeAddressingElement {
             enabled: true,
@@ -154,10 +154,10 @@ pub(super) async fn addressing(api: &Api) -> Result<NodeAddressing, ApiError> {
         })
     };
     let (range4, range6) = (api.facts.ipv4_range, api.facts.ipv6_range);
-    Ok(NodeAddressing {
+    NodeAddressing {
         ipv4: element(range4.map(|range| range.to_string()), router.ipv4.map(Into::into)),
         ipv6: element(range6.map(|range| range.to_string()), router.ipv6.map(Into::into)),
-    })
+    }
 }
 
 /// What is known of this node.

@@ -90,6 +90,8 @@ fn nothing_is_taken_away_before_a_restored_server_was_read_whole() {
 fn a_watch_that_says_nothing_is_noticed_in_time() {
     let (world, cluster) = world();
     let before = policy_of_web(&world);
+    // It was asked just now how far it is.
+    world.advance(Duration::from_secs(20));
     // Streams are open and say nothing, new ones as well; requests are answered.
     cluster.set_mute(true);
     cluster.apply(from("nobody"));

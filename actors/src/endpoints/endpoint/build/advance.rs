@@ -9,7 +9,9 @@
 //!                            └─ nothing to do ──────────────────────────┘
 //! ```
 //!
-//! - Save: the state file is written, unless it says all already.
+//! - Save: the state file is written, unless it says all already. That of a new endpoint is written beside
+//!   Aside and waited for before anybody can see the endpoint: until then a restart may as well not find it. Any
+//!   other has one already, which would be older than what the kernel is told.
 //! - Policy: the policy is known at once where it came with the trigger, or where the one that the
 //!   kernel holds is kept. Else it is asked for.
 //! - Compare: where all that the kernel holds is known, what there is to do is too. A permit is
@@ -55,13 +57,38 @@ pub(in super::super) enum BuildStage {
     Done(TargetPolicy),
 }
 
+impl BuildStage {
+    /// Whether others see what comes now.
+    fn is_seen(&self) -> bool {
+        matches!(self, Self::Flip(..) | Self::Map(_) | Self::Done(_))
+    }
+}
+
 impl Endpoint {
     /// Takes a build on from that stage, until it has to wait for an answer or is done.
-    pub(super) fn advance(&mut self, cx: &mut Cx<'_, Self>, build: Build, mut stage: BuildStage) {
+    pub(in super::super) fn advance(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        build: Build,
+        mut stage: BuildStage,
+    ) {
         loop {
             stage = match stage {
-                BuildStage::Save(brought) if self.is_written() => BuildStage::Policy(brought),
-                BuildStage::Save(brought) => return self.save(cx, build, brought),
+                BuildStage::Save(brought) if self.is_written() || self.is_new() => {
+                    BuildStage::Policy(brought)
+                }
+                BuildStage::Save(brought) => {
+                    self.save(cx);
+                    return self.wait(build, BuildWait::StateFile(BuildStage::Policy(brought)));
+                }
+                // A restart has to find what others see of it.
+                next if next.is_seen() && self.saving.is_under_way() => {
+                    return self.wait(build, BuildWait::StateFile(next));
+                }
+                next if next.is_seen() && self.saving.has_failed() => match self.save_failed(cx) {
+                    Some(error) => return self.fail(cx, build, &error),
+                    None => next,
+                },
 
                 BuildStage::Policy(_) if self.record.unlabelled && self.may_keep() => {
                     BuildStage::Compare(TargetPolicy::Retained)
@@ -102,7 +129,13 @@ impl Endpoint {
                     None => return self.nothing_known(cx, build, &target),
                     // What is left waits for the kernel, not for a processor: the permit goes back.
                     Some(plan) if plan.aside.is_empty() => BuildStage::Flip(target, plan),
-                    Some(plan) => return self.build_aside(cx, build, target, permit, plan),
+                    Some(plan) => {
+                        self.build_aside(cx, build, target, permit, plan);
+                        if self.is_new() && !self.is_written() {
+                            self.save(cx);
+                        }
+                        return;
+                    }
                 },
 
                 BuildStage::Flip(target, plan) if plan.flip.is_empty() => BuildStage::Map(target),
@@ -124,10 +157,13 @@ impl Endpoint {
         self.phase = EndpointPhase::Building(build, awaited);
     }
 
-    /// Whether the state file need not be written first. What its labels are to be is written with
-    /// the identity that goes with them; a file that lacks them would be believed.
+    /// Whether the state file need not be written. What its labels are to be is written with the identity
+    /// that goes with them; a file that lacks them would be believed.
     fn is_written(&self) -> bool {
-        self.record.on_disk || self.naming.stale || self.record.unlabelled
+        self.record.on_disk
+            || self.naming.stale
+            || self.record.unlabelled
+            || self.saving.is_up_to_date()
     }
 
     /// What there is to do, if all that the kernel holds is known.

@@ -19,10 +19,9 @@ use crate::{
     mutants::{Mutant, mutated},
     policy::{
         ipcache::{IpcacheEntry, IpcacheMsg},
-        rules::{Changed, EndpointPolicy, PolicyMsg},
+        rules::{EndpointPolicy, PolicyMsg},
     },
     ports::KernelError,
-    state_directory::commit_plan,
 };
 
 /// How long the policy may take; it waits for the first manifests at start.
@@ -33,31 +32,17 @@ const PERMIT_PATIENCE: Duration = Duration::from_secs(300);
 const MAP_PATIENCE: Duration = Duration::from_secs(30);
 
 impl Endpoint {
-    /// Has its state file written.
-    pub(super) fn save(&mut self, cx: &mut Cx<'_, Self>, build: Build, brought: Option<Changed>) {
-        let ops = commit_plan(&self.state_file());
-        self.write(cx, ops, EndpointAnswer::Saved);
-        self.wait(build, BuildWait::StateFile { edition: self.edition, brought });
-    }
-
-    /// Its state file was written, or why not.
-    pub(in super::super) fn build_saved(
-        &mut self,
-        cx: &mut Cx<'_, Self>,
-        build: Build,
-        brought: Option<Changed>,
-        error: Option<&str>,
-    ) {
-        if let Some(error) = error {
-            // A new pod must not start unless a restart would find it; one that runs goes on: the
-            // kernel's own record stands in for the file.
-            if self.desired.creator.is_some() && !mutated(Mutant::StartedUnsaved) {
-                return self.fail(cx, build, &format!("state was not written: {error}"));
-            }
-            tracing::error!(endpoint = %self.id, error, "state was not written");
-            self.note(cx, "Warning", &format!("state was not written: {error}"));
+    /// The state file was not written. Why the build fails, if it does.
+    pub(super) fn save_failed(&mut self, cx: &Cx<'_, Self>) -> Option<String> {
+        let error = format!("state was not written: {}", self.saving.take_error()?);
+        // A new pod must not start unless a restart would find it; one that runs goes on: the
+        // kernel's own record stands in for the file.
+        if self.is_new() && !mutated(Mutant::StartedUnsaved) {
+            return Some(error);
         }
-        self.advance(cx, build, BuildStage::Policy(brought));
+        tracing::error!(endpoint = %self.id, error);
+        self.note(cx, "Warning", &error);
+        None
     }
 
     /// Has the policy told.

@@ -55,7 +55,9 @@ impl Endpoint {
                 Err(PatchError::Failed(lack.to_string()))
             }
         };
-        if let Some(reply) = self.desired.creator.take() {
+        let creator = self.desired.creator.take();
+        let is_new = creator.is_some();
+        if let Some(reply) = creator {
             let failed = |error: PatchError| CreateError::Failed(error.to_string());
             reply.send(answer.clone().map_err(failed));
         }
@@ -64,7 +66,10 @@ impl Endpoint {
         if let Some(stored) = self.desired.stored.take() {
             return self.build_from(cx, stored);
         }
-        self.settle(cx);
+        match is_new {
+            true => self.settle_later(cx),
+            false => self.settle(cx),
+        }
         if !self.record.on_disk {
             // The kernel's own record stands in for the file meanwhile.
             self.retry_in(cx, RETRY_MAX);
@@ -139,7 +144,7 @@ impl Endpoint {
         self.note(cx, "Failed", &format!("Error regenerating endpoint: {error}"));
         self.publish(cx);
         answer_all(trigger.waiting, &Err(PatchError::Failed(error.to_owned())));
-        if self.desired.creator.is_some() {
+        if self.is_new() {
             return self.delete_unwanted(cx, error);
         }
         self.desired.owed = self.desired.owed.max(Some(trigger.level));

@@ -54,6 +54,40 @@ fn no_packet_passes_before_the_policy_stands_and_nobody_is_led_there_before() {
     assert!(mapped.unwrap() > place("PutRoute"));
 }
 
+/// Lets all go on but the disk.
+fn all_but_the_disk(world: &World) {
+    loop {
+        world.life().universe.settle();
+        if !world.kernel.step(0) {
+            return;
+        }
+    }
+}
+
+#[test]
+fn nobody_sees_a_new_endpoint_before_its_state_file_is_written() {
+    let world = World::new();
+    // Its identity is on the disk already.
+    world.create(spec(1)).unwrap();
+    let mut created = world.begin_create(spec(2));
+    all_but_the_disk(&world);
+    // Its programs and its policy are there, and nothing leads to them.
+    let state = world.kernel.state();
+    assert_eq!((state.rows.endpoints.len(), state.aside.len()), (2, 1));
+    assert!(!state.rows.config.contains_key(&102) && !state.pins.contains_key(&EndpointId(2)));
+    assert!(spec(2).addresses.iter().all(|address| !state.rows.lxc.contains_key(&address)));
+    assert!(created.now().is_none());
+    assert_eq!(world.disk.jobs(), 1);
+
+    while world.disk.step() {}
+    all_but_the_disk(&world);
+    assert!(created.now().is_some_and(|answer| answer.unwrap().is_ok()));
+    let state = world.kernel.state();
+    assert!(state.rows.config.contains_key(&102));
+    // The kernel's record says that the file may be believed.
+    assert!(state.rows.endpoints.values().all(|row| !row.unsaved));
+}
+
 #[test]
 fn what_is_in_use_is_refused_and_nothing_of_the_question_stays() {
     use crate::{endpoints::endpoint::CreateError, testing::Residue};
