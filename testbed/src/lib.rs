@@ -23,3 +23,4 @@ pub mod picture;
 pub mod progress;
 pub mod tidy;
 pub mod traffic;
+pub mod transcript;

@@ -39,6 +39,7 @@ mod results;
 mod save;
 mod settle;
 mod spec;
+mod stage;
 mod state;
 mod successors;
 mod target;

@@ -99,30 +99,23 @@ async fn pods_gone(
     patience: Duration,
     say: Say<'_>,
 ) -> Result<(), InstallError> {
-    let until = Instant::now() + patience;
     let path = format!("/api/v1/pods?labelSelector=k8s-app%3D{label}");
-    let mut told = false;
-    while !patience.is_zero() {
-        let pods = server.list(&path).await?;
-        if pods.is_empty() {
-            break;
-        }
-        if Instant::now() > until {
-            let names = pods.iter().filter_map(|it| it["spec"]["nodeName"].as_str());
-            let names: Vec<_> = names.collect();
-            return Err(InstallError::NotReady(vec![format!(
+    gone(
+        async || server.list(&path).await,
+        |pods| format!("{} pods of {label} to end", pods.len()),
+        |pods| {
+            let nodes = pods.iter().filter_map(|it| it["spec"]["nodeName"].as_str());
+            let nodes: Vec<_> = nodes.collect();
+            vec![format!(
                 "pods of {label} do not end on nodes {}: remove them by kubectl delete pod --force, \
                  and repeat volvox uninstall",
-                names.join(", ")
-            )]));
-        }
-        if !told {
-            say(&format!("waiting for {} pods of {label} to end", pods.len()));
-            told = true;
-        }
-        sleep(PAUSE).await;
-    }
-    Ok(())
+                nodes.join(", ")
+            )]
+        },
+        patience,
+        say,
+    )
+    .await
 }
 
 /// Waits until the server has none of these definitions any more: it removes all objects of a kind first,
@@ -133,9 +126,7 @@ async fn definitions_gone(
     patience: Duration,
     say: Say<'_>,
 ) -> Result<(), InstallError> {
-    let until = Instant::now() + patience;
-    let mut told = false;
-    while !patience.is_zero() {
+    let left = async || {
         let mut left = Vec::new();
         for definition in definitions {
             let Some(path) = path(definition) else { continue };
@@ -143,15 +134,33 @@ async fn definitions_gone(
             // One of another UID was made since then.
             left.extend(now.filter(|it| it["metadata"]["uid"] == definition["metadata"]["uid"]));
         }
+        Ok(left)
+    };
+    let what = |left: &[Value]| format!("objects of {} definitions to go", left.len());
+    let why = |left: &[Value]| left.iter().map(why_it_stays).collect();
+    gone(left, what, why, patience, say).await
+}
+
+/// Waits until nothing of something is left. Says once what is waited for, and after too long why it stays.
+async fn gone(
+    left: impl AsyncFn() -> Result<Vec<Value>, InstallError>,
+    what: impl Fn(&[Value]) -> String,
+    why: impl Fn(&[Value]) -> Vec<String>,
+    patience: Duration,
+    say: Say<'_>,
+) -> Result<(), InstallError> {
+    let until = Instant::now() + patience;
+    let mut told = false;
+    while !patience.is_zero() {
+        let left = left().await?;
         if left.is_empty() {
             break;
         }
         if Instant::now() > until {
-            return Err(InstallError::NotReady(left.iter().map(why_it_stays).collect()));
+            return Err(InstallError::NotReady(why(&left)));
         }
-        if !told {
-            say(&format!("waiting for objects of {} definitions to go", left.len()));
-            told = true;
+        if !std::mem::replace(&mut told, true) {
+            say(&format!("waiting for {}", what(&left)));
         }
         sleep(PAUSE).await;
     }

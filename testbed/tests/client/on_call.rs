@@ -7,13 +7,14 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use volvox_testbed::lab::{self, Node, Pod, cni::Running, ip};
+use volvox_testbed::{
+    lab::{self, Node, PATIENCE, Pod, cni::Running, ip},
+    transcript::{Step, steps},
+};
 
 use crate::{SERVICE, setup};
 
 const PAGE: &str = include_str!("../../../agent/docs/on-call.md");
-/// How long an answer may take to be the one that the page shows.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// Nobody listens there.
 const NO_SERVER: &str = "http://127.0.0.1:9";
 
@@ -34,14 +35,13 @@ fn told(node: &Node, heading: &str) -> Result<()> {
     let begin = format!("\n## {heading}\n");
     let (_, story) = PAGE.split_once(&begin).with_context(|| format!("no story {heading:?}"))?;
     let story = story.split("\n## ").next().unwrap_or_default();
-    let mut asked = 0;
-    for block in story.split("```").skip(1).step_by(2) {
-        let mut lines = block.lines().skip(1);
-        let command = lines.next().and_then(|line| line.strip_prefix("$ volvox "));
-        let command = command.context("a block does not begin with a command")?;
-        let shown: Vec<String> =
-            lines.map(shape).filter(|line| !line.is_empty() && line != "…").collect();
-        asked += 1;
+    let steps = steps(story);
+    ensure!(!steps.is_empty(), "{heading:?} asks nothing");
+    for Step { command, lines } in steps {
+        let command = command.strip_prefix("volvox ");
+        let command = command.context("a block does not begin with a command of volvox")?;
+        let shown: Vec<String> = lines.into_iter().map(shape).collect();
+        let shown: Vec<_> = shown.into_iter().filter(|it| !it.is_empty() && it != "…").collect();
         let until = Instant::now() + PATIENCE;
         loop {
             let answer = node.volvox(command)?;
@@ -52,7 +52,6 @@ fn told(node: &Node, heading: &str) -> Result<()> {
             thread::sleep(Duration::from_millis(100));
         }
     }
-    ensure!(asked > 0, "{heading:?} asks nothing");
     Ok(())
 }
 

@@ -8,11 +8,9 @@ mod outcome;
 
 use std::{sync::Arc, time::Duration};
 
-pub(super) use advance::BuildStage;
-
 use super::{
     Endpoint, EndpointState, actor::answer_all, naming::Identification, phase::Build,
-    trigger::Trigger,
+    stage::BuildStage, trigger::Trigger,
 };
 use crate::{
     endpoints::endpoint::PatchError,

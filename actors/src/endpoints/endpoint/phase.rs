@@ -13,7 +13,7 @@
 use std::mem;
 
 use super::{
-    CreateError, build::BuildStage, messages::Creator, plan::EndpointPlan, target::TargetPolicy,
+    CreateError, messages::Creator, plan::EndpointPlan, stage::BuildStage, target::TargetPolicy,
     trigger::Trigger,
 };
 use crate::{

@@ -52,3 +52,23 @@ pub(super) struct Lasting {
     /// It was told to go.
     pub(super) deleted: bool,
 }
+
+/// What the disk makes of the state file, beside a build.
+#[derive(Debug, Default)]
+pub(super) struct Saving {
+    /// How many it was given.
+    pub(super) writes: u64,
+    /// It has not answered the last one.
+    pub(super) is_under_way: bool,
+    /// The last one is not what is to be written now.
+    pub(super) outdated: bool,
+    /// Why the last one was not written, until a build has heard of it.
+    pub(super) error: Option<String>,
+}
+
+impl Saving {
+    /// Whether the disk is at what is to be written now.
+    pub(super) fn is_up_to_date(&self) -> bool {
+        self.is_under_way && !self.outdated
+    }
+}

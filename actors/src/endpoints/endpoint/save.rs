@@ -6,6 +6,7 @@ use super::{
     Endpoint,
     answers::EndpointAnswer,
     phase::{BuildWait, EndpointPhase, TeardownWait},
+    record::Saving,
 };
 use crate::{
     host::{AskError, Cx},
@@ -16,38 +17,6 @@ use crate::{
 
 /// How long the disk may take.
 const DISK_PATIENCE: Duration = Duration::from_secs(60);
-
-/// What the disk makes of the state file, beside a build.
-#[derive(Debug, Default)]
-pub(super) struct Saving {
-    /// How many it was given.
-    writes: u64,
-    /// It has not answered the last one.
-    is_under_way: bool,
-    /// The last one is not what is to be written now.
-    outdated: bool,
-    /// Why the last one was not written, until a build has heard of it.
-    error: Option<String>,
-}
-
-impl Saving {
-    pub(super) fn is_under_way(&self) -> bool {
-        self.is_under_way
-    }
-
-    /// Whether the disk is at what is to be written now.
-    pub(super) fn is_up_to_date(&self) -> bool {
-        self.is_under_way && !self.outdated
-    }
-
-    pub(super) fn has_failed(&self) -> bool {
-        self.error.is_some()
-    }
-
-    pub(super) fn take_error(&mut self) -> Option<String> {
-        self.error.take()
-    }
-}
 
 impl Endpoint {
     /// Has its state directories written, behind what was to be done there before.
@@ -71,7 +40,7 @@ impl Endpoint {
     /// Whether its state file, if there is one, says something else than the kernel's record is to say. That of a
     /// new endpoint is on its way, and there is no older one.
     pub(super) fn is_unsaved(&self) -> bool {
-        !(self.record.on_disk || self.is_new() && !self.saving.has_failed())
+        !(self.record.on_disk || self.is_new() && !self.saving.error.is_some())
     }
 
     /// Has its state file written as it is to be now.

@@ -156,7 +156,7 @@ impl Endpoint {
             // A permit goes back after that.
             drop(awaited);
         }
-        if self.saving.is_under_way() {
+        if self.saving.is_under_way {
             self.phase = EndpointPhase::TearingDown(TeardownWait::StateFile, down);
         } else {
             self.take_all_down(cx, down);

@@ -31,38 +31,10 @@ use super::super::{
     phase::{Build, BuildWait, EndpointPhase},
     plan::EndpointPlan,
     realised::RealisedEndpoint,
+    stage::BuildStage,
     target::TargetPolicy,
 };
-use crate::{endpoints::build_queue::Permit, host::Cx, policy::rules::Changed};
-
-/// What comes next in a build.
-pub(in super::super) enum BuildStage {
-    /// The state file is to say what is so. The policy may have come with the trigger.
-    Save(Option<Changed>),
-    /// The policy is to be known.
-    Policy(Option<Changed>),
-    /// The policy stands.
-    Compare(TargetPolicy),
-    /// The permit is there.
-    Permitted(TargetPolicy, Permit),
-    /// What the kernel holds is to be known.
-    Read(TargetPolicy, Permit),
-    /// The new generation is to be built aside.
-    Aside(TargetPolicy, Permit),
-    /// The new generation is to serve.
-    Flip(TargetPolicy, EndpointPlan),
-    /// Others are to know its addresses.
-    Map(TargetPolicy),
-    /// All is done.
-    Done(TargetPolicy),
-}
-
-impl BuildStage {
-    /// Whether others see what comes now.
-    fn is_seen(&self) -> bool {
-        matches!(self, Self::Flip(..) | Self::Map(_) | Self::Done(_))
-    }
-}
+use crate::host::Cx;
 
 impl Endpoint {
     /// Takes a build on from that stage, until it has to wait for an answer or is done.
@@ -82,10 +54,11 @@ impl Endpoint {
                     return self.wait(build, BuildWait::StateFile(BuildStage::Policy(brought)));
                 }
                 // A restart has to find what others see of it.
-                next if next.is_seen() && self.saving.is_under_way() => {
+                next if next.is_seen() && self.saving.is_under_way => {
                     return self.wait(build, BuildWait::StateFile(next));
                 }
-                next if next.is_seen() && self.saving.has_failed() => match self.save_failed(cx) {
+                next if next.is_seen() && self.saving.error.is_some() => match self.save_failed(cx)
+                {
                     Some(error) => return self.fail(cx, build, &error),
                     None => next,
                 },

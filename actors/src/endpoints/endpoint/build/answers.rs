@@ -4,14 +4,12 @@ use std::{rc::Rc, sync::Arc, time::Duration};
 
 use ipnet::IpNet;
 
-use super::{
-    super::{
-        Endpoint,
-        answers::EndpointAnswer,
-        phase::{Build, BuildWait},
-        target::TargetPolicy,
-    },
-    BuildStage,
+use super::super::{
+    Endpoint,
+    answers::EndpointAnswer,
+    phase::{Build, BuildWait},
+    stage::BuildStage,
+    target::TargetPolicy,
 };
 use crate::{
     endpoints::build_queue::{BuildQueueMsg, Permit},
@@ -34,7 +32,7 @@ const MAP_PATIENCE: Duration = Duration::from_secs(30);
 impl Endpoint {
     /// The state file was not written. Why the build fails, if it does.
     pub(super) fn save_failed(&mut self, cx: &Cx<'_, Self>) -> Option<String> {
-        let error = format!("state was not written: {}", self.saving.take_error()?);
+        let error = format!("state was not written: {}", self.saving.error.take()?);
         // A new pod must not start unless a restart would find it; one that runs goes on: the
         // kernel's own record stands in for the file.
         if self.is_new() && !mutated(Mutant::StartedUnsaved) {

@@ -9,10 +9,11 @@ use super::{
         phase::{Build, BuildWait},
         plan::{EndpointPlan, plan},
         realised::RealisedEndpoint,
+        stage::BuildStage,
         target::TargetPolicy,
         trigger::Trigger,
     },
-    BuildStage, KERNEL_PATIENCE,
+    KERNEL_PATIENCE,
 };
 use crate::{
     endpoints::build_queue::Permit,
