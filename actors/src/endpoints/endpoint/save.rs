@@ -40,7 +40,7 @@ impl Endpoint {
     /// Whether its state file, if there is one, says something else than the kernel's record is to say. That of a
     /// new endpoint is on its way, and there is no older one.
     pub(super) fn is_unsaved(&self) -> bool {
-        !(self.record.on_disk || self.is_new() && !self.saving.error.is_some())
+        !(self.record.on_disk || self.is_new() && self.saving.error.is_none())
     }
 
     /// Has its state file written as it is to be now.

@@ -23,10 +23,11 @@ fn a_deletion_at_any_moment_of_a_build_leaves_nothing() {
             let mut left = moment;
             while left > 0 {
                 left -= 1;
-                let universe = &world.life().universe;
-                let (kernel, disk) = (|| world.kernel.step(0), || world.disk.step());
-                let ports = || if disk_first { disk() || kernel() } else { kernel() || disk() };
-                if !(universe.step(0) || ports()) {
+                let stepped = world.life().universe.step(0)
+                    || disk_first && world.disk.step()
+                    || world.kernel.step(0)
+                    || world.disk.step();
+                if !stepped {
                     break;
                 }
             }
