@@ -6,7 +6,9 @@
 use std::{env, path::Path, process::Command};
 
 fn main() {
-    println!("cargo::rerun-if-changed=build.rs");
+    // Of the agent's own package, or of one below it. A file that is missing has cargo compile all anew each time.
+    let own = ["build.rs", "../build.rs"].into_iter().find(|path| Path::new(path).exists());
+    println!("cargo::rerun-if-changed={}", own.expect("cargo has just built it"));
     let version = env::var("CARGO_PKG_VERSION").expect("cargo sets CARGO_PKG_VERSION");
     let version = match env::var("PROFILE").as_deref() {
         Ok("release") => format!("{version} ({})", commit()),
