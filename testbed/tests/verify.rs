@@ -6,9 +6,13 @@ use std::{fs, net::SocketAddr};
 use anyhow::{Context, Result, ensure};
 use aya::maps::{HashMap, LpmTrie, Map, MapData, lpm_trie::Key};
 use serde_json::Value;
-use volvox_testbed::lab::{
-    self, Node, Pod, Setup, ip,
-    objects::{list, service, slice},
+use volvox_testbed::{
+    fleet::wait_for_links,
+    lab::{
+        self, Node, Pod, Setup, ip,
+        objects::{list, service, slice},
+    },
+    progress::Progress,
 };
 
 const PORT: u16 = 7000;
@@ -92,11 +96,8 @@ fn what_somebody_damages_is_named_by_its_guarantee_and_nothing_else_is() {
         ensure!(verdict["endpoints"] == 2 && verdict["services"] == 1, "{verdict}");
 
         let id = id_of(&node, "shop/web")?;
-        // Links come a little after the pod.
-        let links = node.bpf_root().join("cilium/endpoints").join(id.to_string()).join("links");
-        node.wait("its programs run by no links", |_| {
-            Ok(fs::read_dir(&links).is_ok_and(|links| links.count() == 2))
-        })?;
+        // Links come a little after the pods.
+        wait_for_links(&mut node, 2, Progress::new(true))?;
         let give_back = lose_policy_row(&node, id)?;
         breaks(&node, 2, &["shop/web", "its policy map has"])?;
         give_back()?;
@@ -120,6 +121,7 @@ fn what_somebody_damages_is_named_by_its_guarantee_and_nothing_else_is() {
 
         node.kill_agent()?;
         is_well(&node)?;
+        let links = node.bpf_root().join("cilium/endpoints").join(id.to_string()).join("links");
         for link in fs::read_dir(&links).with_context(|| links.display().to_string())? {
             fs::remove_file(link?.path())?;
         }

@@ -22,7 +22,8 @@ const FOCUS: &str = "(() => { const it = document.activeElement; \
     const style = getComputedStyle(it); const box = it.getBoundingClientRect(); \
     const seen = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2 \
       && box.width > 0 && box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth; \
-    return [stops.length, stops.indexOf(it), seen, it.outerHTML.slice(0, 120)]; })()";
+    const number = it === document.body || stops.includes(it) ? stops.indexOf(it) : NaN; \
+    return [stops.length, number, seen, it.outerHTML.slice(0, 120)]; })()";
 
 /// What is wrong with places, headings, tables and regions that speak.
 const STRUCTURE: &str = r#"(() => {

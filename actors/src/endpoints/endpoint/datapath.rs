@@ -27,8 +27,6 @@ pub(super) struct Datapath {
     pub(super) busy: bool,
     /// Links are being made in place of its filters, beside all else.
     pub(super) settling: bool,
-    /// It is set when they will be.
-    pub(super) settles_later: bool,
     /// New prefixes that its policy of an earlier run is to know, once the kernel has answered.
     pub(super) legacy: Option<PendingInherit>,
 }

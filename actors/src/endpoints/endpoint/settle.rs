@@ -19,14 +19,13 @@ pub const SETTLE_AFTER: Duration = Duration::from_secs(5);
 impl Endpoint {
     /// Has links made once those who make pods have had their time.
     pub(super) fn settle_later(&mut self, cx: &mut Cx<'_, Self>) {
-        if self.lacks_links() && !std::mem::replace(&mut self.datapath.settles_later, true) {
+        if self.lacks_links() {
             cx.after(SETTLE_AFTER, EndpointAnswer::SettleNow);
         }
     }
 
-    /// The time has come. After a build that is under way it is set again.
+    /// The time has come. A build that is under way has them made at its end.
     pub(super) fn settle_now(&mut self, cx: &mut Cx<'_, Self>) {
-        self.datapath.settles_later = false;
         if self.phase.is_idle() && !self.datapath.busy {
             self.settle(cx);
         }

@@ -55,9 +55,8 @@ impl Endpoint {
                 Err(PatchError::Failed(lack.to_string()))
             }
         };
-        let creator = self.desired.creator.take();
-        let is_new = creator.is_some();
-        if let Some(reply) = creator {
+        let is_new = self.is_new();
+        if let Some(reply) = self.desired.creator.take() {
             let failed = |error: PatchError| CreateError::Failed(error.to_string());
             reply.send(answer.clone().map_err(failed));
         }

@@ -34,7 +34,8 @@ export function byId(id) {
 
 /** Replaces what an element holds. Who has the focus in it keeps it: the same thing, drawn anew, gets it. */
 export function put(element, ...children) {
-  const held = element === document.activeElement || !element.contains(document.activeElement) ? undefined : document.activeElement;
+  const active = document.activeElement;
+  const held = element !== active && element.contains(active) ? active : undefined;
   const place = held && alike(element, held).indexOf(held);
   element.replaceChildren(...children.flat(Infinity).filter((child) => child !== undefined && child !== null && child !== false));
   if (held) (held.isConnected ? held : alike(element, held)[place])?.focus({ preventScroll: true });
